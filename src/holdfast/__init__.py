@@ -1,0 +1,38 @@
+"""Jobs that survive the machines they run on.
+
+Everything a program needs is a name of this package: `holdfast.task` marks a function,
+`holdfast.open` starts a coordinator with local workers, `holdfast.errors` holds what may be raised.
+
+A name is loaded when it is first asked for, because the command line and every child process
+import this package and most of them need none of it. Type checkers read `__init__.pyi` instead,
+which must list the same names; a test compares the two.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
+
+from holdfast.version import VERSION
+
+# Public name -> the module that has it, and its name there; an empty name is the module itself.
+PUBLIC: Final[Mapping[str, tuple[str, str]]] = {
+    "errors": ("holdfast.client.errors", ""),
+    "open": ("holdfast.client.opening", "open"),
+    "task": ("holdfast.client.task", "task"),
+}
+
+__version__ = VERSION
+__all__ = ["__version__", *PUBLIC]  # noqa: PLE0604 - the keys are strings
+
+
+def __getattr__(name: str) -> object:
+    """The public thing of this name, loaded now if nobody asked before."""
+    if name not in PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module_name, attribute = PUBLIC[name]
+    module = import_module(module_name)
+    return getattr(module, attribute) if attribute else module
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

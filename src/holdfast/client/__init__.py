@@ -1,0 +1,1 @@
+"""What users import: marking functions, opening a coordinator, holding on to results."""

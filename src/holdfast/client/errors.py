@@ -1,0 +1,76 @@
+"""Everything a user of Holdfast may want to catch.
+
+HoldfastError
+├── Refused            the request was understood and not accepted; `code` says why
+├── TaskFailed         a task ended without a result; carries the traceback of user code
+├── JobFailed          a whole job ended without success
+└── Closed             this handle's program part was closed, or belongs to another process
+OperatingError         the world failed (LogFailed, LogInUse, LogDamaged, NewerFormat, DiskFull)
+CannotName, CannotFind, CannotEncode, MissingGuard    something about the function itself
+"""
+
+from holdfast.coordinator.inspect import DiskFull, LogDamaged, LogInUse, NewerFormat
+from holdfast.core.errors import LogFailed, OperatingError
+from holdfast.worker.functions import CannotFind, CannotName, MissingGuard
+from holdfast.worker.payloads import CannotEncode
+
+__all__ = [
+    "CannotEncode",
+    "CannotFind",
+    "CannotName",
+    "Closed",
+    "DiskFull",
+    "HoldfastError",
+    "JobFailed",
+    "LogDamaged",
+    "LogFailed",
+    "LogInUse",
+    "MissingGuard",
+    "NewerFormat",
+    "OperatingError",
+    "Refused",
+    "TaskFailed",
+]
+
+
+class HoldfastError(Exception):
+    """What Holdfast itself has to say to its user."""
+
+
+class Refused(HoldfastError):
+    """The request was understood and not accepted. Nothing changed."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class TaskFailed(HoldfastError):
+    """A task ended without a result. `traceback` is that of the user's code, as text."""
+
+    def __init__(self, task_id: str, state: str, error: str, traceback: str) -> None:
+        told = f"task {task_id} is {state}"
+        if error:
+            told += f": {error}"
+        if traceback:
+            told += f"\n\n{traceback.rstrip()}"
+        super().__init__(told)
+        self.task_id = task_id
+        self.state = state
+        self.error = error
+        self.traceback = traceback
+
+
+class JobFailed(HoldfastError):
+    """A job ended, and not well. `state` and `reason` are those of the job."""
+
+    def __init__(self, job_id: str, state: str, reason: str, detail: str = "") -> None:
+        why = f" ({reason})" if reason else ""
+        super().__init__(f"job {job_id} is {state}{why}" + (f": {detail}" if detail else ""))
+        self.job_id = job_id
+        self.state = state
+        self.reason = reason
+
+
+class Closed(HoldfastError):
+    """The folder was closed, or this is a forked copy that never owned it."""

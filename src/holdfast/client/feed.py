@@ -1,0 +1,117 @@
+"""What a program knows of one job: filled by the coordinator, read by whoever waits.
+
+Everything here is durable when it arrives. The coordinator's thread writes under the lock and
+never waits; readers wait on the condition, async ones are called back.
+"""
+
+import threading
+from array import array
+from collections.abc import Callable
+
+from holdfast.coordinator.watch import JobNow
+from holdfast.core.ids import Index, JobId, Position
+from holdfast.core.task import STATE_OF_CELL, TaskState
+
+UNFINISHED = 255
+
+
+class JobFeed:
+    def __init__(self, job_id: JobId) -> None:
+        self.job_id = job_id
+        self.changed = threading.Condition()
+        self.begun = False
+        self.sealed = False
+        self.state = ""
+        self.reason = ""
+        self.error: Exception | None = None
+        self.cells = bytearray()
+        self.positions: array[int] = array("Q")
+        self.order: array[int] = array("I")
+        self.done_count = 0
+        self._callbacks: list[Callable[[], None]] = []
+
+    # Called on the coordinator's thread.
+
+    def begin(self, now: JobNow) -> None:
+        with self.changed:
+            self._grow(len(now.states))
+            done: list[tuple[int, int]] = []
+            for index, cell in enumerate(now.states):
+                state = STATE_OF_CELL[cell]
+                if state >= TaskState.COMMITTED:
+                    result_ready = state in (TaskState.COMMITTED, TaskState.SUCCEEDED)
+                    self.cells[index] = TaskState.SUCCEEDED if result_ready else state
+                    done.append((now.ends[index] if index < len(now.ends) else 0, index))
+            for position, index in sorted(done):
+                self.positions[index] = position
+                self.order.append(index)
+            self.done_count = len(done)
+            self.sealed, self.state, self.reason = now.sealed, now.ended, now.reason
+            self.begun = True
+            self._announce()
+
+    def grown(self, count: int, sealed: bool) -> None:
+        with self.changed:
+            self._grow(count)
+            self.sealed = sealed
+            self._announce()
+
+    def finished(self, indices: list[Index], state: TaskState, position: Position) -> None:
+        with self.changed:
+            cells, positions = self.cells, self.positions
+            for index in indices:
+                cells[index] = state
+                positions[index] = position
+            self.order.extend(indices)
+            self.done_count += len(indices)
+            self._announce()
+
+    def reopened(self, indices: list[Index]) -> None:
+        with self.changed:
+            for index in indices:
+                self.cells[index] = UNFINISHED
+            again = frozenset(indices)
+            self.order = array("I", [index for index in self.order if index not in again])
+            self.done_count -= len(indices)
+            self.state = self.reason = ""
+            self._announce()
+
+    def ended(self, state: str, reason: str) -> None:
+        with self.changed:
+            self.state, self.reason = state, reason
+            self._announce()
+
+    def broken(self, error: Exception) -> None:
+        with self.changed:
+            self.error = error
+            self._announce()
+
+    # Called by whoever waits.
+
+    def wait_for(self, ready: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait until `ready`; False when the time is up. Raises what broke the coordinator."""
+        with self.changed:
+            in_time = self.changed.wait_for(lambda: self.error is not None or ready(), timeout)
+        if self.error is not None and not ready():
+            raise self.error
+        return in_time
+
+    def call_on_change(self, callback: Callable[[], None]) -> None:
+        with self.changed:
+            self._callbacks.append(callback)
+
+    def drop_callback(self, callback: Callable[[], None]) -> None:
+        with self.changed:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+    def _grow(self, count: int) -> None:
+        more = count - len(self.cells)
+        if more > 0:
+            self.cells.extend(bytes([UNFINISHED]) * more)
+            self.positions.frombytes(bytes(8 * more))
+
+    def _announce(self) -> None:
+        self.changed.notify_all()
+        for callback in self._callbacks:
+            callback()

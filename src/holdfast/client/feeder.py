@@ -1,0 +1,148 @@
+"""Feeding a map: items in chunks, lazily, never more than a window ahead of the workers."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from itertools import islice
+
+from holdfast.client.errors import Refused
+from holdfast.client.feed import JobFeed
+from holdfast.client.handles import Feeding
+from holdfast.client.local import Local
+from holdfast.core import commands as c
+from holdfast.core.ids import JobId
+
+CHUNK_ITEMS = 1_000
+CHUNK_BYTES = 512 * 1024
+CHUNK_SECONDS = 0.05
+WINDOW_ITEMS = 100_000
+MAX_PAYLOAD_BYTES = 1024 * 1024
+
+Encode = Callable[[object], bytes]
+
+
+class Chunks:
+    """Cuts encoded items into chunks: by number, by size, and by time for a slow source."""
+
+    def __init__(self, items: Iterable[object], encode: Encode, *, digests: bool) -> None:
+        self._items: Iterator[object] = iter(items)
+        self._encode = encode
+        self._hash = blake2b(digest_size=16) if digests else None
+        self.exhausted = False
+
+    def next(self) -> tuple[bytes, ...]:
+        chunk: list[bytes] = []
+        size, limit = 0, time.monotonic() + CHUNK_SECONDS
+        encode = self._encode
+        while len(chunk) < CHUNK_ITEMS and size < CHUNK_BYTES and time.monotonic() < limit:
+            before = len(chunk)
+            for item in islice(self._items, 50):
+                payload = encode(item)
+                if len(payload) > MAX_PAYLOAD_BYTES:
+                    raise too_large(len(payload))
+                chunk.append(payload)
+                size += len(payload)
+                if size >= CHUNK_BYTES:
+                    break
+            else:
+                if len(chunk) - before < 50:
+                    self.exhausted = True
+                    break
+        if self._hash is not None:
+            self._hash.update(b"".join(chunk))
+        return tuple(chunk)
+
+    def skip(self, count: int) -> int:
+        """Pass over items that are recorded already, hashing them; how many there were."""
+        skipped = 0
+        for item in islice(self._items, count):
+            if self._hash is not None:
+                self._hash.update(self._encode(item))
+            skipped += 1
+        return skipped
+
+    def digest(self) -> bytes:
+        return b"" if self._hash is None else self._hash.digest()
+
+
+class Feeder(Feeding):
+    """Feeds the rest of a map from a thread of its own, so that results can be read meanwhile."""
+
+    def __init__(self, local: Local, feed: JobFeed, chunks: Chunks, fed: int) -> None:
+        self._local = local
+        self._feed = feed
+        self._chunks = chunks
+        self._fed = fed
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="holdfast-feeder", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Wait until everything is fed and sealed."""
+        self._thread.join()
+
+    def stop(self) -> None:
+        """Give up feeding: the job stays open and is settled by the next opening."""
+        self._stopping = True
+        with self._feed.changed:
+            self._feed.changed.notify_all()
+        self._thread.join()
+
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while not self._chunks.exhausted and not self._stopping:
+                self._feed.wait_for(self._has_room, None)
+                if not self._stopping:
+                    self._add(self._chunks.next())
+            if not self._stopping:
+                self._seal(interrupted=False)
+        except Exception as error:  # noqa: BLE001 - it is told to whoever waits for the job
+            self.error = error
+            self._give_up(error)
+
+    def _has_room(self) -> bool:
+        return self._stopping or self._fed - self._feed.done_count < WINDOW_ITEMS
+
+    def _add(self, items: tuple[bytes, ...]) -> None:
+        if items:
+            self._local.execute(
+                c.AddTasks(
+                    job_id=self._feed.job_id,
+                    first=self._fed,
+                    items=items,
+                    digest=self._chunks.digest(),
+                )
+            )
+            self._fed += len(items)
+
+    def _seal(self, *, interrupted: bool) -> None:
+        self._local.execute(
+            c.SealJob(job_id=self._feed.job_id, count=self._fed, interrupted=interrupted)
+        )
+
+    def _give_up(self, error: Exception) -> None:
+        """A cancelled job takes no more items, which is no trouble; anything else interrupts."""
+        if isinstance(error, Refused) and error.code == "job_sealed":
+            self.error = None
+            return
+        try:
+            self._seal(interrupted=True)
+        except Exception:  # noqa: BLE001 - the first error is the one that matters
+            return
+
+
+def too_large(size: int) -> Refused:
+    return Refused(
+        "too_large",
+        f"an item of {size:,} bytes is over the limit of {MAX_PAYLOAD_BYTES:,}; "
+        "put it in a file and pass the path",
+    )
+
+
+JobKey = tuple[JobId, bytes]

@@ -1,0 +1,294 @@
+"""What a program holds of the work it asked for: one task, or a job of many.
+
+Handles are awaitable and behave like those of `concurrent.futures`. What they show is durable.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from typing import Any, Generic, TypeVar
+
+from holdfast.client.errors import JobFailed, Refused, TaskFailed
+from holdfast.client.feed import UNFINISHED, JobFeed
+from holdfast.client.local import Local
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.ids import Index, JobId, Position, task_name
+from holdfast.core.job import job_state
+from holdfast.core.task import TaskState
+
+R = TypeVar("R")
+
+Decode = Callable[[bytes], Any]
+
+
+class Outcomes:
+    """Reads results and errors from the log, a record at a time: neighbours share one."""
+
+    def __init__(self, local: Local, job_id: JobId, decode: Decode) -> None:
+        self._local = local
+        self._job_id = job_id
+        self._decode = decode
+        self._position = Position(0)
+        self._results: dict[Index, bytes] = {}
+        self._ends: dict[Index, e.End] = {}
+
+    def value(self, index: Index, state: int, position: Position) -> Any:
+        """The result of a task, or the error it ended with, raised."""
+        self._load(position)
+        if state == TaskState.SUCCEEDED:
+            return self._decode(self._results[index])
+        end = self._ends.get(index)
+        error, traceback = ("", "") if end is None else (end.error, end.traceback)
+        raise TaskFailed(
+            task_name(self._job_id, index), TaskState(state).name, error, traceback
+        )
+
+    def _load(self, position: Position) -> None:
+        if position == self._position:
+            return
+        self._results, self._ends = {}, {}
+        for event in self._local.record(position).events:
+            if getattr(event, "job_id", None) != self._job_id:
+                continue
+            if isinstance(event, e.TasksCompleted):
+                self._results.update((commit.index, commit.result) for commit in event.commits)
+            elif isinstance(event, e.TaskCommitted):
+                self._results[event.commit.index] = event.commit.result
+            elif isinstance(event, e.TasksQuarantined | e.TasksKilled):
+                self._ends.update((end.index, end) for end in event.ends)
+        self._position = position
+
+
+class Job(Generic[R]):
+    """A job of many tasks: a map, or an array."""
+
+    def __init__(
+        self, local: Local, feed: JobFeed, decode: Decode, feeding: "Feeding | None" = None
+    ) -> None:
+        self._local = local
+        self._feed = feed
+        self._decode = decode
+        self._feeding = feeding
+
+    @property
+    def id(self) -> str:
+        return self._feed.job_id
+
+    @property
+    def state(self) -> str:
+        """PENDING, RUNNING, SUCCEEDED, FAILED, KILLED or UNSCHEDULABLE."""
+        if self._feed.state:
+            return self._feed.state
+        job_id = self._feed.job_id
+
+        def ask(coordinator: Any) -> str | None:
+            job = coordinator.state.jobs.get(job_id)
+            return None if job is None else job_state(job).value
+
+        found = self._local.call(ask)
+        if found is None:
+            raise Refused("gone", f"job {job_id} left memory; `holdfast job show` reads the log")
+        return found
+
+    @property
+    def reason(self) -> str:
+        return self._feed.reason
+
+    def done(self) -> bool:
+        return bool(self._feed.state)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the job has ended, well or not; False when the time is up first."""
+        return self._feed.wait_for(lambda: bool(self._feed.state), timeout)
+
+    def cancel(self, reason: str = "") -> bool:
+        """Stop the job. False when it had ended already."""
+        return bool(self._local.execute(c.KillJob(job_id=self._feed.job_id, reason=reason)))
+
+    def results(self, timeout: float | None = None) -> "Results[R]":
+        """The results in the order of the items, each as soon as it and all before it are there.
+        A task that ended without one raises `TaskFailed` at its place."""
+        return Results(self._local, self._feed, self._decode, self._feeding, in_order=True)
+
+    def as_completed(self) -> "Results[R]":
+        """The results in the order in which tasks finish."""
+        return Results(self._local, self._feed, self._decode, self._feeding, in_order=False)
+
+    def __len__(self) -> int:
+        """How many tasks the job has; so far, while it is being fed."""
+        return len(self._feed.cells)
+
+    def __await__(self) -> Generator[Any, None, list[R]]:
+        return self._all().__await__()
+
+    async def _all(self) -> list[R]:
+        return [value async for value in self.results()]
+
+    def __repr__(self) -> str:
+        feed = self._feed
+        state = feed.state or "unfinished"
+        return f"<job {feed.job_id} {state} {feed.done_count}/{len(feed.cells)}>"
+
+    def _repr_html_(self) -> str:
+        feed = self._feed
+        total = len(feed.cells)
+        share = 100 * feed.done_count // total if total else 0
+        return (
+            f"<div><b>job {feed.job_id}</b> {feed.state or 'unfinished'}"
+            f'<div style="background:#ddd;width:20em"><div style="background:#4a8;width:{share}%">'
+            f"&nbsp;</div></div>{feed.done_count} of {total} tasks</div>"
+        )
+
+
+class Feeding:
+    """A map that is still being fed: what went wrong while feeding is told to whoever waits."""
+
+    error: Exception | None = None
+
+
+class Results(Generic[R]):
+    """Results one by one; works in `for` and in `async for`."""
+
+    def __init__(
+        self,
+        local: Local,
+        feed: JobFeed,
+        decode: Decode,
+        feeding: Feeding | None,
+        *,
+        in_order: bool,
+    ) -> None:
+        self._feed = feed
+        self._feeding = feeding
+        self._outcomes = Outcomes(local, feed.job_id, decode)
+        self._in_order = in_order
+        self._next = 0
+
+    def __iter__(self) -> Iterator[R]:
+        while True:
+            self._feed.wait_for(self._is_ready, None)
+            if self._is_over():
+                return
+            yield self._take()
+
+    async def __aiter__(self) -> AsyncIterator[R]:
+        while True:
+            await until(self._feed, self._is_ready)
+            if self._is_over():
+                return
+            yield self._take()
+
+    def _is_ready(self) -> bool:
+        feed, place = self._feed, self._next
+        if self._in_order:
+            if place < len(feed.cells):
+                return feed.cells[place] != UNFINISHED
+            return feed.begun and feed.sealed
+        return place < len(feed.order) or bool(feed.state)
+
+    def _is_over(self) -> bool:
+        feed = self._feed
+        available = len(feed.cells) if self._in_order else len(feed.order)
+        if self._next < available:
+            return False
+        if self._feeding is not None and self._feeding.error is not None:
+            raise self._feeding.error
+        if feed.reason == "interrupted":
+            raise JobFailed(feed.job_id, feed.state, feed.reason, "its items stopped coming")
+        return True
+
+    def _take(self) -> R:
+        feed = self._feed
+        index = self._next if self._in_order else feed.order[self._next]
+        self._next += 1
+        value: R = self._outcomes.value(
+            Index(index), feed.cells[index], Position(feed.positions[index])
+        )
+        return value
+
+
+class Handle(Generic[R]):
+    """One submitted call."""
+
+    def __init__(self, local: Local, feed: JobFeed, decode: Decode) -> None:
+        self._local = local
+        self._feed = feed
+        self._job: Job[R] = Job(local, feed, decode)
+        self._outcomes = Outcomes(local, feed.job_id, decode)
+
+    @property
+    def id(self) -> str:
+        return self._job.id
+
+    @property
+    def state(self) -> str:
+        return self._job.state
+
+    @property
+    def reason(self) -> str:
+        return self._job.reason
+
+    def done(self) -> bool:
+        return self._is_ready()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the task has a result or has ended without; False when the time is up."""
+        return self._feed.wait_for(self._is_ready, timeout)
+
+    def result(self, timeout: float | None = None) -> R:
+        """The function's result; raises `TaskFailed` where it has none, `TimeoutError` in time."""
+        if not self.wait(timeout):
+            raise TimeoutError(f"task {self.id}/0 has no result after {timeout:g} s")
+        return self._value()
+
+    def exception(self, timeout: float | None = None) -> TaskFailed | None:
+        """The error the task ended with, or None where it succeeded."""
+        try:
+            self.result(timeout)
+        except TaskFailed as error:
+            return error
+        return None
+
+    def cancel(self, reason: str = "") -> bool:
+        return self._job.cancel(reason)
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> R:
+        await until(self._feed, self._is_ready)
+        return self._value()
+
+    def _is_ready(self) -> bool:
+        cells = self._feed.cells
+        return len(cells) > 0 and cells[0] != UNFINISHED
+
+    def _value(self) -> R:
+        feed = self._feed
+        value: R = self._outcomes.value(Index(0), feed.cells[0], Position(feed.positions[0]))
+        return value
+
+    def __repr__(self) -> str:
+        return f"<handle {self.id} {self._feed.state or 'unfinished'}>"
+
+    def _repr_html_(self) -> str:
+        return self._job._repr_html_()
+
+
+async def until(feed: JobFeed, ready: Callable[[], bool]) -> None:
+    """Wait on an event loop until `ready`, woken by the coordinator's thread."""
+    loop = asyncio.get_running_loop()
+    changed = asyncio.Event()
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(changed.set)
+
+    feed.call_on_change(wake)
+    try:
+        while not ready():
+            if feed.error is not None:
+                raise feed.error
+            await changed.wait()
+            changed.clear()
+    finally:
+        feed.drop_callback(wake)

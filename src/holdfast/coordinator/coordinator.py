@@ -1,0 +1,123 @@
+"""The one writer: decide, append, apply, and let nothing out before it is durable.
+
+A step function: no thread, no lock, no clock of its own. Whoever drives it (a thread, a simulator)
+calls `execute` for commands, writes the batches it hands out, and tells it how far they are
+durable. Memory may run ahead of the disk; answers never do.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from holdfast.coordinator.ports import Clock, Dice
+from holdfast.coordinator.watch import Watchers
+from holdfast.core import commands as c
+from holdfast.core.apply import apply
+from holdfast.core.decide import decide
+from holdfast.core.decision import Decision, Refused
+from holdfast.core.ids import Instant, Position
+from holdfast.core.record import Record, encode_record
+from holdfast.core.state import State
+
+
+class Batch(Struct, frozen=True):
+    """Records for one frame, and the position of the last of them."""
+
+    records: Sequence[bytes]
+    at: Instant
+    wall: Instant
+    last: Position
+
+
+class Coordinator:
+    def __init__(self, state: State, clock: Clock, dice: Dice) -> None:
+        self.state = state
+        self.clock = clock
+        self.dice = dice
+        self.watchers = Watchers(state)
+        self.refusals: Counter[str] = Counter()
+        self.durable: Position = state.position
+        self.failure: Exception | None = None
+        self._pending: list[bytes] = []
+        self._flying: Batch | None = None
+        self._answers: deque[
+            tuple[Position, Callable[[], None], Callable[[Exception], None]]
+        ] = deque()
+
+    def now(self) -> Instant:
+        """Log time never goes back, whatever the clock says."""
+        return max(self.clock.now(), self.state.time)
+
+    def execute(
+        self, command: c.Command, *, actor: str, request_id: str = "", reason: str = ""
+    ) -> Decision:
+        """The one door. An accepted command is one record, or none where it adds no fact."""
+        if self.failure is not None:
+            raise self.failure
+        now = self.now()
+        decision = decide(self.state, command, now)
+        if isinstance(decision, Refused):
+            self.refusals[decision.code] += 1
+            return decision
+        if decision.events:
+            record = Record(
+                now, type(command).__name__, actor, request_id, reason, decision.events
+            )
+            position = Position(self.state.position + 1)
+            encoded = encode_record(record)
+            apply(self.state, record, position)
+            self._pending.append(encoded)
+            self.watchers.note(position, record)
+        return decision
+
+    def answer(self, send: Callable[[], None], fail: Callable[[Exception], None]) -> None:
+        """Let `send` go out once everything memory knows now is on disk; `fail` if it never is."""
+        if self.failure is not None:
+            fail(self.failure)
+        else:
+            self._answers.append((self.state.position, send, fail))
+
+    def take_batch(self) -> Batch | None:
+        """What has gathered since the last frame, if anything has."""
+        if not self._pending:
+            return None
+        records, self._pending = self._pending, []
+        self._flying = Batch(records, self.state.time, self.clock.wall(), self.state.position)
+        return self._flying
+
+    def pending_record(self, position: Position) -> bytes | None:
+        """A record that is not durable yet; None where the log has it."""
+        place = position - (self.state.position - len(self._pending)) - 1
+        if place >= 0:
+            return self._pending[place]
+        if self._flying is None or position <= self.durable:
+            return None
+        return self._flying.records[place + len(self._flying.records)]
+
+    def has_nothing_pending(self) -> bool:
+        return not self._pending or self.failure is not None
+
+    def became_durable(self, position: Position) -> None:
+        self.durable = position
+        self._flying = None
+        self.watchers.tell(position)
+        self._release()
+
+    def settle(self) -> None:
+        """Hand on what is durable already: news and answers that needed no record."""
+        self.watchers.tell(self.durable)
+        self._release()
+
+    def fail(self, failure: Exception) -> None:
+        """The log is lost to us: nothing more is acknowledged, everyone who waits is told."""
+        self.failure = failure
+        answers, self._answers = self._answers, deque()
+        for _, _, tell in answers:
+            tell(failure)
+        self.watchers.fail(failure)
+
+    def _release(self) -> None:
+        answers = self._answers
+        while answers and answers[0][0] <= self.durable:
+            answers.popleft()[1]()

@@ -1,0 +1,264 @@
+"""The coordinator's side of the exchange: reports in, verdicts, stops and grants out.
+
+An exchange that reports something, or finds something to do, is answered when that is durable; one
+with nothing to say is parked until there is. Nothing is polled.
+"""
+
+from collections.abc import Callable
+
+from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.seats import Paces, SendReply, Worker
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.decision import Accepted, Lost, Refused
+from holdfast.core.ids import JobId, LeaseId, Position, WorkerId
+from holdfast.core.record import Record
+from holdfast.scheduler.plan import Pick, plan
+from holdfast.wire.exchange import Done, Exchange, Item, Released, Reply, Run, Verdict
+
+def _drop(error: Exception) -> None:
+    """A worker that gets no answer asks again; there is nobody else to tell."""
+
+
+COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
+
+ReadRecord = Callable[[Position], Record]
+"""A durable or pending record of the log: where a repeat is told from a late report."""
+
+
+class Exchanges:
+    """`term_ms` zero: workers inside this process, whose leases do not end by time."""
+
+    def __init__(self, coordinator: Coordinator, read: ReadRecord, *, term_ms: int) -> None:
+        self.workers: dict[WorkerId, Worker] = {}
+        self.paces = Paces()
+        self.granting = True
+        self._coordinator = coordinator
+        self._read = read
+        self._term_ms = term_ms
+
+    def take(self, exchange: Exchange, send: SendReply) -> None:
+        """One message of a worker. A repeated number gets the former answer again."""
+        worker = self._seat(exchange)
+        if worker is None:
+            gone = Verdict(LeaseId(0), REFUSED, "a later incarnation of this worker is at work")
+            send(Reply(exchange.number, (gone,), (), (), ()))
+            return
+        if exchange.number <= worker.number:
+            if worker.last_reply is not None and exchange.number == worker.number:
+                send(worker.last_reply)
+            return
+        if worker.send is not None:
+            self._reply(worker, ())
+        worker.number = exchange.number
+        worker.capacity, worker.draining = exchange.capacity, exchange.draining
+        worker.occupied = exchange.occupied
+        worker.unseen = tuple(entry for entry in worker.unseen if entry[0] > exchange.seen)
+        worker.send = send
+        self._expire(worker)
+        worker.verdicts = self._report(worker, exchange)
+        worker.held = frozenset(exchange.held)
+        self._miss(worker)
+        worker.stops = self._stops(worker)
+        self._renew(worker)
+        reported = exchange.started or exchange.done or exchange.failed or exchange.released
+        worker.has_news = bool(reported or worker.verdicts or worker.stops)
+
+    def round(self) -> None:
+        """Give out what can be given, then answer everyone who has something to hear."""
+        coordinator = self._coordinator
+        state, now = coordinator.state, coordinator.now()
+        parked = [w for w in self.workers.values() if w.send is not None]
+        if not parked:
+            return
+        for worker in parked:
+            if not worker.stops:
+                worker.stops = self._stops(worker)
+                worker.has_news = worker.has_news or bool(worker.stops)
+        runs: dict[WorkerId, list[Run]] = {}
+        state.ready.wake(state.jobs, now)
+        open_to = [w for w in parked if self.granting and not w.draining]
+        if open_to and any(state.ready.queues.values()):
+            seats = [worker.seat(state) for worker in open_to]
+            line = state.ready.line(state.jobs, now)
+            for pick in plan(line, seats, now, self.paces.run_length):
+                run = self._grant(pick)
+                if run is not None:
+                    runs.setdefault(pick.worker, []).append(run)
+        for worker in parked:
+            given = runs.get(worker.worker)
+            if given or worker.has_news:
+                self._reply(worker, tuple(given or ()))
+
+    def forget(self, worker: WorkerId) -> None:
+        self.workers.pop(worker, None)
+
+    def _seat(self, exchange: Exchange) -> Worker | None:
+        worker = self.workers.get(exchange.worker)
+        if worker is not None and worker.incarnation == exchange.incarnation:
+            return worker
+        if worker is not None and exchange.incarnation < worker.incarnation:
+            return None
+        if worker is not None:
+            self._coordinator.execute(
+                c.LoseWorker(
+                    worker=worker.worker,
+                    incarnation=worker.incarnation,
+                    error="it was started again",
+                ),
+                actor=f"worker:{exchange.worker}",
+            )
+        fresh = Worker(exchange.worker, exchange.incarnation, exchange.capacity)
+        fresh.term_ms = self._term_ms
+        self.workers[exchange.worker] = fresh
+        return fresh
+
+    def _expire(self, worker: Worker) -> None:
+        """A lease past its time ends before anything its holder says is judged."""
+        holder = self._coordinator.state.holders.get((worker.worker, worker.incarnation))
+        if holder is not None and holder.due(self._coordinator.now()):
+            self._coordinator.execute(
+                c.ExpireLeases(worker=worker.worker, incarnation=worker.incarnation),
+                actor="clock",
+            )
+
+    def _report(self, worker: Worker, exchange: Exchange) -> tuple[Verdict, ...]:
+        """Each kind of report is a command of its own; the answers are its exceptions."""
+        who, inc = worker.worker, worker.incarnation
+        commands: list[c.Command] = []
+        if exchange.started:
+            commands.append(
+                c.StartAttempts(worker=who, incarnation=inc, started=exchange.started)
+            )
+        if exchange.done:
+            self._note_pace(exchange.done)
+            commands.append(c.CommitTasks(worker=who, incarnation=inc, done=exchange.done))
+        for failed in exchange.failed:
+            roll = self._coordinator.dice.roll()
+            commands.append(c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll))
+        if exchange.released:
+            commands.append(
+                c.ReleaseAttempts(worker=who, incarnation=inc, released=exchange.released)
+            )
+        verdicts: list[Verdict] = []
+        for command in commands:
+            decision = self._coordinator.execute(
+                command, actor=f"worker:{who}", request_id=f"{inc}.{exchange.number}"
+            )
+            if isinstance(decision, Refused):
+                verdicts.append(Verdict(LeaseId(0), REFUSED, decision.message))
+            elif isinstance(decision.answer, tuple):
+                verdicts.extend(self._verdict(lost) for lost in decision.answer)
+        return tuple(verdicts)
+
+    def _verdict(self, lost: Lost) -> Verdict:
+        """Only the log can tell a repeat of the commit from a late report of another attempt."""
+        if lost.settled:
+            for event in self._read(lost.settled).events:
+                if isinstance(event, e.TasksCompleted) and event.job_id == lost.job_id:
+                    commits = event.commits
+                elif isinstance(event, e.TaskCommitted) and event.job_id == lost.job_id:
+                    commits = (event.commit,)
+                else:
+                    continue
+                if any(x.index == lost.index and x.lease_id == lost.lease_id for x in commits):
+                    return Verdict(lost.lease_id, COMMITTED, "")
+        return Verdict(lost.lease_id, LEASE_LOST, lost.why)
+
+    def _miss(self, worker: Worker) -> None:
+        """A grant that was received and is not held never started: it ends undelivered."""
+        holder = self._coordinator.state.holders.get((worker.worker, worker.incarnation))
+        if holder is None:
+            return
+        missing = holder.leases.keys() - worker.held
+        for _, leases in worker.unseen:
+            missing -= leases
+        if not missing:
+            return
+        strays = [holder.leases[lease_id] for lease_id in sorted(missing)]
+        self._coordinator.execute(
+            c.ReleaseAttempts(
+                worker=worker.worker,
+                incarnation=worker.incarnation,
+                released=tuple(
+                    Released(task.job_id, task.index, task.lease_id, False)
+                    for task in strays
+                    if not task.started_at
+                ),
+                reason="undelivered",
+            ),
+            actor="exchange",
+        )
+
+    def _stops(self, worker: Worker) -> tuple[Verdict, ...]:
+        """What the worker still holds and no longer has a right to."""
+        holder = self._coordinator.state.holders.get((worker.worker, worker.incarnation))
+        gone = worker.held - (holder.leases.keys() if holder is not None else frozenset())
+        return tuple(Verdict(lease, LEASE_LOST, "the attempt was ended") for lease in sorted(gone))
+
+    def _renew(self, worker: Worker) -> None:
+        """One record for all a worker holds, at half the term; heartbeats write nothing."""
+        now = self._coordinator.now()
+        if not worker.term_ms or now < worker.renewed_at + worker.term_ms // 2:
+            return
+        decision = self._coordinator.execute(
+            c.ExtendLeases(
+                worker=worker.worker, incarnation=worker.incarnation, term_ms=worker.term_ms
+            ),
+            actor=f"worker:{worker.worker}",
+        )
+        if isinstance(decision, Accepted) and decision.events:
+            worker.renewed_at = now
+
+    def _grant(self, pick: Pick) -> Run | None:
+        worker = self.workers[pick.worker]
+        decision = self._coordinator.execute(
+            c.GrantLeases(
+                job_id=pick.job_id,
+                worker=pick.worker,
+                incarnation=pick.incarnation,
+                slot=pick.slot,
+                indices=pick.indices,
+                term_ms=worker.term_ms,
+                alone=pick.alone,
+            ),
+            actor="scheduler",
+        )
+        granted = decision.answer if isinstance(decision, Accepted) else None
+        if not isinstance(granted, e.LeasesGranted):
+            return None
+        job = self._coordinator.state.jobs[pick.job_id]
+        first, payload_of = granted.first_lease, job.payload_of
+        items = tuple([
+            Item(index, LeaseId(first + place), attempt, payload_of(index))
+            for place, (index, attempt) in enumerate(
+                zip(granted.indices, granted.attempts, strict=True)
+            )
+        ])
+        spec = job.spec
+        return Run(
+            job.job_id, pick.slot, spec.kind, spec.target, spec.timeout_ms,
+            worker.term_ms, pick.alone, job.count, items,
+        )  # fmt: skip
+
+    def _reply(self, worker: Worker, runs: tuple[Run, ...]) -> None:
+        send = worker.send
+        reply = Reply(worker.number, worker.verdicts, worker.stops, (), runs)
+        worker.send, worker.verdicts, worker.stops = None, (), ()
+        worker.has_news = False
+        worker.last_reply = reply
+        if runs:
+            leases = frozenset(item.lease_id for run in runs for item in run.items)
+            worker.unseen = (*worker.unseen, (worker.number, leases))
+        if send is not None:
+            out = send
+            self._coordinator.answer(lambda: out(reply), _drop)
+
+    def _note_pace(self, done: tuple[Done, ...]) -> None:
+        by_job: dict[JobId, list[Done]] = {}
+        for report in done:
+            by_job.setdefault(report.job_id, []).append(report)
+        for job_id, reports in by_job.items():
+            job = self._coordinator.state.jobs.get(job_id)
+            if job is not None:
+                self.paces.note(job.spec, reports)

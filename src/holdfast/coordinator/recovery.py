@@ -1,0 +1,90 @@
+"""From a log to the state it tells: newest snapshot that verifies, then the tail, in order."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.core import commands as c
+from holdfast.core.apply import apply
+from holdfast.core.errors import BrokenInvariant, OperatingError
+from holdfast.core.freeze import fingerprint, thaw
+from holdfast.core.ids import Position
+from holdfast.core.record import decode_record
+from holdfast.core.state import State
+from holdfast.version import VERSION
+from holdfast.wal import Disk, Frame, RealDisk, newest_snapshot
+
+
+class Readable(Protocol):
+    """A log or a reader of one, as far as replay needs it."""
+
+    @property
+    def log_id(self) -> str: ...
+
+    @property
+    def last(self) -> int: ...
+
+    @property
+    def oldest(self) -> int: ...
+
+    def chain_after(self, position: int) -> bytes | None: ...
+
+    def read(self, position: int = 1) -> Iterator[Frame]: ...
+
+
+def recover(
+    log: Readable, folder: Path | None, *, disk: Disk | None = None, until: int | None = None
+) -> State:
+    """The state at the end of the log, or right after position `until`."""
+    state = State()
+    if folder is not None:
+        state = _from_snapshot(log, folder, disk or RealDisk(), until)
+    if until is not None and state.position >= until:
+        return state
+    return replay_frames(state, log, until)
+
+
+def replay_frames(state: State, log: Readable, until: int | None = None) -> State:
+    """Apply everything after what the state holds already, up to `until`."""
+    if log.last <= state.position:
+        return state
+    for frame in log.read(state.position + 1):
+        position = frame.first
+        for data in frame.records:
+            if until is not None and position > until:
+                return state
+            if position > state.position:
+                apply(state, decode_record(data), Position(position))
+            position += 1
+    return state
+
+
+def _from_snapshot(log: Readable, folder: Path, disk: Disk, until: int | None) -> State:
+    choice = newest_snapshot(disk, folder, log)
+    snapshot = choice.snapshot
+    if snapshot is None or (until is not None and snapshot.position > until):
+        if log.oldest > 1:
+            raise OperatingError(
+                f"history before position {log.oldest} is no longer kept in {folder}; "
+                f"ask for a later moment, or read the archive"
+            )
+        return State()
+    state = thaw(b"".join(snapshot.payload(disk)))
+    if state.position != snapshot.position or fingerprint(state).encode() != snapshot.state_hash:
+        raise BrokenInvariant(f"{snapshot.path} does not hold the state it claims")
+    return state
+
+
+def opening(log_id: str, epoch: int, torn_bytes: int, term_ms: int) -> c.OpenLog:
+    """The command that takes the log over."""
+    return c.OpenLog(
+        log_id=log_id,
+        epoch=epoch,
+        version=VERSION,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        torn_bytes=torn_bytes,
+        term_ms=term_ms,
+    )

@@ -1,0 +1,88 @@
+"""Workers as the coordinator knows them: who sits where, what they offer, how fast they are.
+
+Soft state: lost with the process and learnt again from the next exchange. It steers placement and
+never decides what is true.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from holdfast.core.ids import Instant, LeaseId, WorkerId
+from holdfast.core.spec import JobSpec
+from holdfast.core.state import State
+from holdfast.scheduler.plan import Seat, Shape, Slot, run_length, shape_of
+from holdfast.wire.exchange import Capacity, Done, Reply, Verdict
+
+SendReply = Callable[[Reply], None]
+
+
+class Worker(Struct):
+    """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `owed` is
+    the answer being put together for exchange `number`."""
+
+    worker: WorkerId
+    incarnation: int
+    capacity: Capacity
+    number: int = 0
+    draining: bool = False
+    occupied: int = 0
+    term_ms: int = 0
+    renewed_at: Instant = Instant(0)
+    send: SendReply | None = None
+    has_news: bool = False
+    verdicts: tuple[Verdict, ...] = ()
+    stops: tuple[Verdict, ...] = ()
+    held: frozenset[LeaseId] = frozenset()
+    unseen: tuple[tuple[int, frozenset[LeaseId]], ...] = ()
+    last_reply: Reply | None = None
+
+    def seat(self, state: State) -> Seat:
+        """What is free, from the slots its leases occupy. Derived anew: nothing can leak."""
+        holder = state.holders.get((self.worker, self.incarnation))
+        load = {} if holder is None else holder.load
+        shapes: dict[int, tuple[Shape, bool]] = {}
+        if holder is not None and load:
+            for task in holder.leases.values():
+                if task.slot not in shapes:
+                    shapes[task.slot] = (shape_of(state.jobs[task.job_id]), task.alone)
+                    if len(shapes) == len(load):
+                        break
+        cpus, memory, gpus = (
+            self.capacity.cpus_milli, self.capacity.memory_bytes, self.capacity.gpus,
+        )  # fmt: skip
+        slots: list[Slot] = []
+        free = self.capacity.slots - self.occupied
+        for number in range(self.capacity.slots):
+            held = shapes.get(number)
+            if held is not None:
+                slots.append(Slot(number, load[number], held[0], held[1]))
+                cpus, memory, gpus = cpus - held[0][0], memory - held[0][1], gpus - held[0][2]
+                free -= 1
+        for number in range(self.capacity.slots):
+            if number not in shapes and free > 0:
+                slots.append(Slot(number, 0, None))
+                free -= 1
+        return Seat(self.worker, self.incarnation, cpus, memory, gpus, slots)
+
+
+class Paces:
+    """How long the tasks of a function take, as far as reports have shown."""
+
+    KEPT = 1024
+
+    def __init__(self) -> None:
+        self._means: dict[tuple[str, str], float] = {}
+
+    def note(self, spec: JobSpec, done: list[Done]) -> None:
+        key = (spec.kind, spec.target)
+        mean = sum(report.ran_ms for report in done) / len(done)
+        before = self._means.get(key)
+        if before is None and len(self._means) >= self.KEPT:
+            self._means.pop(next(iter(self._means)))
+        # Slowness is believed at once and forgotten gradually: a long run behind a slow task hurts
+        # more than a short one before a fast task.
+        self._means[key] = mean if before is None or mean > before else (before * 3 + mean) / 4
+
+    def run_length(self, spec: JobSpec) -> int:
+        return run_length(self._means.get((spec.kind, spec.target)))

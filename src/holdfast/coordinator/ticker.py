@@ -1,0 +1,85 @@
+"""The passing of time, and the rounds that follow every change: hooks on the engine's thread."""
+
+from heapq import heappop, heappush
+
+from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.exchanges import Exchanges
+from holdfast.core import commands as c
+from holdfast.core.decide.tick import still_due
+from holdfast.core.ids import NEVER, Instant, JobId
+
+CALENDAR_MS = 1_000
+"""How often the wall clock is looked at while something waits for it; it may jump either way."""
+
+FORGET_MS = 60_000
+
+
+class Rounds:
+    """Places work whenever something changed. Wakes by itself when a delayed task comes due."""
+
+    def __init__(self, coordinator: Coordinator, exchanges: Exchanges) -> None:
+        self._coordinator = coordinator
+        self._exchanges = exchanges
+
+    def step(self, now: Instant) -> None:
+        self._exchanges.round()
+
+    def next_due(self) -> Instant:
+        return self._coordinator.state.ready.next_wake()
+
+
+class Ticker:
+    """Executes the tick when something may have come due, and keeps the timers lean."""
+
+    def __init__(self, coordinator: Coordinator, *, keep_finished: int) -> None:
+        self._coordinator = coordinator
+        self._keep_finished = keep_finished
+        self._next = Instant(0)
+
+    def step(self, now: Instant) -> None:
+        if now < self._next:
+            soonest = self._soonest()
+            if not soonest or now < soonest:
+                return
+        coordinator = self._coordinator
+        tick = c.Tick(
+            wall=coordinator.clock.wall(),
+            held=coordinator.watchers.held(),
+            keep_finished=self._keep_finished,
+        )
+        coordinator.execute(tick, actor="clock")
+        for timers, limit in (
+            (coordinator.state.timers, now),
+            (coordinator.state.wall_timers, tick.wall),
+        ):
+            self._prune(timers, limit, tick, now)
+        self._next = self.next_due()
+
+    def next_due(self) -> Instant:
+        soonest = self._soonest()
+        limit = Instant(self._coordinator.now() + FORGET_MS)
+        return min(soonest, limit) if soonest else limit
+
+    def _soonest(self) -> Instant:
+        """When the state itself expects something, by either clock; zero for never."""
+        state, now = self._coordinator.state, self._coordinator.now()
+        dues = [holder.soonest for holder in state.holders.values() if holder.soonest != NEVER]
+        if state.timers:
+            dues.append(state.timers[0][0])
+        if state.wall_timers:
+            ahead = state.wall_timers[0][0] - self._coordinator.clock.wall()
+            dues.append(Instant(now + max(0, min(ahead, CALENDAR_MS))))
+        return min(dues, default=NEVER)
+
+    def _prune(
+        self, timers: list[tuple[Instant, JobId]], limit: Instant, tick: c.Tick, now: Instant
+    ) -> None:
+        """Timers that have done their work go; one whose job has more to come stays."""
+        kept: list[tuple[Instant, JobId]] = []
+        while timers and timers[0][0] <= limit:
+            entry = heappop(timers)
+            job = self._coordinator.state.jobs.get(entry[1])
+            if job is not None and still_due(job, tick, now):
+                kept.append(entry)
+        for entry in kept:
+            heappush(timers, entry)

@@ -1,0 +1,144 @@
+"""Telling those who wait what has become of a job, in the order of the log and never early.
+
+A feed is given the job as it stood, then every change after it. News is noted when a record is
+applied and handed on when it is durable.
+"""
+
+from array import array
+from collections import deque
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.core import events as e
+from holdfast.core.ids import Index, JobId, Position
+from holdfast.core.job import Job, is_finished, job_reason, job_state
+from holdfast.core.record import Record
+from holdfast.core.state import State
+from holdfast.core.task import TaskState
+
+
+class JobNow(Struct, frozen=True):
+    """A job as it stood when somebody began to watch."""
+
+    states: bytes
+    ends: "array[int]"
+    sealed: bool
+    ended: str
+    reason: str
+
+
+class Feed(Protocol):
+    """Somebody who watches one job. Called from the coordinator's thread; must not block."""
+
+    job_id: JobId
+
+    def begin(self, now: JobNow) -> None: ...
+
+    def grown(self, count: int, sealed: bool) -> None: ...
+
+    def finished(self, indices: list[Index], state: TaskState, position: Position) -> None: ...
+
+    def reopened(self, indices: list[Index]) -> None: ...
+
+    def ended(self, state: str, reason: str) -> None: ...
+
+    def broken(self, error: Exception) -> None: ...
+
+
+class Watchers:
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._feeds: dict[JobId, list[Feed]] = {}
+        self._news: deque[tuple[Position, Feed, str, tuple[object, ...]]] = deque()
+
+    def held(self) -> frozenset[JobId]:
+        return frozenset(self._feeds)
+
+    def add(self, feed: Feed) -> bool:
+        """Begin to watch; False where there is no such job."""
+        job = self._state.jobs.get(feed.job_id)
+        if job is None:
+            return False
+        self._feeds.setdefault(feed.job_id, []).append(feed)
+        self._news.append((self._state.position, feed, "begin", (_now(job),)))
+        return True
+
+    def remove(self, feed: Feed) -> None:
+        feeds = self._feeds.get(feed.job_id, [])
+        if feed in feeds:
+            feeds.remove(feed)
+        if not feeds:
+            self._feeds.pop(feed.job_id, None)
+
+    def note(self, position: Position, record: Record) -> None:
+        """A record was applied: remember what watchers will be told once it is durable."""
+        if not self._feeds:
+            return
+        touched: dict[JobId, Job] = {}
+        for event in record.events:
+            job_id = getattr(event, "job_id", None)
+            feeds = self._feeds.get(job_id) if job_id is not None else None
+            if not feeds or job_id is None:
+                continue
+            touched[job_id] = self._state.jobs[job_id]
+            for what, args in _telling(event, position, touched[job_id]):
+                for feed in feeds:
+                    self._news.append((position, feed, what, args))
+        for job_id, job in touched.items():
+            if is_finished(job):
+                end = (job_state(job).value, job_reason(job))
+                for feed in self._feeds[job_id]:
+                    self._news.append((position, feed, "ended", end))
+
+    def tell(self, durable: Position) -> None:
+        """Everything up to `durable` may be known outside."""
+        news = self._news
+        while news and news[0][0] <= durable:
+            _, feed, what, args = news.popleft()
+            getattr(feed, what)(*args)
+
+    def fail(self, error: Exception) -> None:
+        for feeds in self._feeds.values():
+            for feed in feeds:
+                feed.broken(error)
+
+
+def _now(job: Job) -> JobNow:
+    done = is_finished(job)
+    return JobNow(
+        states=bytes(job.states),
+        ends=array("Q") if job.ends is None else job.ends[:],
+        sealed=job.sealed,
+        ended=job_state(job).value if done else "",
+        reason=job_reason(job),
+    )
+
+
+def _telling(
+    event: e.AnyEvent, position: Position, job: Job
+) -> list[tuple[str, tuple[object, ...]]]:
+    """What an event means to a watcher."""
+    if isinstance(event, e.TasksCompleted):
+        indices = [commit.index for commit in event.commits]
+        return [("finished", (indices, TaskState.SUCCEEDED, position))]
+    if isinstance(event, e.TaskCommitted):
+        # The result is ready at the commit; what is owed is delivered without the watcher.
+        return [("finished", ([event.commit.index], TaskState.SUCCEEDED, position))]
+    if isinstance(event, e.TasksQuarantined):
+        indices = [end.index for end in event.ends]
+        return [("finished", (indices, TaskState.QUARANTINED, position))]
+    if isinstance(event, e.TasksKilled):
+        indices = [*_spread(event.spans), *(end.index for end in event.ends)]
+        return [("finished", (indices, TaskState.KILLED, position))]
+    if isinstance(event, e.TasksUnschedulable):
+        return [("finished", (_spread(event.spans), TaskState.UNSCHEDULABLE, position))]
+    if isinstance(event, e.TasksRetried):
+        return [("reopened", (_spread(event.spans),))]
+    if isinstance(event, e.TasksAdded | e.JobSealed | e.JobCancelled):
+        return [("grown", (job.count, job.sealed))]
+    return []
+
+
+def _spread(spans: tuple[e.Span, ...]) -> list[Index]:
+    return [Index(index) for span in spans for index in range(span.first, span.last + 1)]

@@ -1,0 +1,78 @@
+"""Folding events into the state: look up, move, never consult policy.
+
+Live traffic and replay both come through `apply`. Handlers are found in one dict keyed by event
+type; a test proves that it names every type of the union. Each handler checks before it moves
+anything, so an event that cannot be leaves the state as it was.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from holdfast.core import apply_ends, apply_jobs, apply_leases
+from holdfast.core import events as e
+from holdfast.core.errors import BrokenInvariant
+from holdfast.core.ids import Instant, Position
+from holdfast.core.record import Record
+from holdfast.core.state import State
+
+Fold = Callable[[State, Any, Position, Instant], None]
+
+
+def _log_opened(state: State, event: e.LogOpened, position: Position, at: Instant) -> None:
+    if event.epoch <= state.epoch:
+        raise BrokenInvariant(f"epoch {event.epoch} was opened after epoch {state.epoch}")
+    state.log_id = state.log_id or event.log_id
+    state.epoch = event.epoch
+
+
+def _snapshot_installed(
+    state: State, event: e.SnapshotInstalled, position: Position, at: Instant
+) -> None:
+    state.snapshot_position = event.at_position
+
+
+FOLDS: Final[dict[type[e.Event], Fold]] = {
+    e.LogOpened: _log_opened,
+    e.JobSubmitted: apply_jobs.job_submitted,
+    e.TasksAdded: apply_jobs.tasks_added,
+    e.JobSealed: apply_jobs.job_sealed,
+    e.LeasesGranted: apply_leases.leases_granted,
+    e.AttemptsStarted: apply_leases.attempts_started,
+    e.LeasesExtended: apply_leases.leases_extended,
+    e.LeasesRearmed: apply_leases.leases_rearmed,
+    e.TasksCompleted: apply_ends.tasks_completed,
+    e.TaskCommitted: apply_ends.task_committed,
+    e.EffectDelivered: apply_ends.effect_delivered,
+    e.TaskDone: apply_ends.task_done,
+    e.AttemptsReturned: apply_ends.attempts_returned,
+    e.TasksQuarantined: apply_ends.tasks_quarantined,
+    e.TasksKilled: apply_ends.tasks_killed,
+    e.JobCancelled: apply_jobs.job_cancelled,
+    e.TasksUnschedulable: apply_ends.tasks_unschedulable,
+    e.TaskRescheduled: apply_jobs.task_rescheduled,
+    e.TaskDue: apply_jobs.task_due,
+    e.JobDue: apply_jobs.job_due,
+    e.TasksRetried: apply_jobs.tasks_retried,
+    e.WorkerLost: apply_leases.worker_lost,
+    e.JobsForgotten: apply_jobs.jobs_forgotten,
+    e.KeysForgotten: apply_jobs.keys_forgotten,
+    e.SnapshotInstalled: _snapshot_installed,
+}
+
+
+def apply(state: State, record: Record, position: Position) -> None:
+    """Fold one record. Positions have no gaps and time never goes back."""
+    if position != state.position + 1:
+        raise BrokenInvariant(f"record {position} follows {state.position}")
+    if record.at < state.time:
+        raise BrokenInvariant(f"record {position} is of {record.at}, before {state.time}")
+    for event in record.events:
+        FOLDS[type(event)](state, event, position, record.at)
+    state.position = position
+    state.time = record.at
+
+
+def replay(state: State, records: Iterable[tuple[Position, Record]]) -> State:
+    for position, record in records:
+        apply(state, record, position)
+    return state

@@ -1,0 +1,232 @@
+"""Folds of the events that end an attempt, or a task without one."""
+
+from collections.abc import Iterable
+
+from holdfast.core import events as e
+from holdfast.core.apply_jobs import note_finish
+from holdfast.core.attempt import DEATHS
+from holdfast.core.errors import ImpossibleEvent
+from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, LeaseId, Position, WorkerId
+from holdfast.core.job import CANCELLED, Job, columns, first_fresh, state_of
+from holdfast.core.lease import Holder
+from holdfast.core.ready import put_back
+from holdfast.core.state import State
+from holdfast.core.task import (
+    ASIDE,
+    FRESH,
+    KILLED_BY_LIMIT,
+    TRANSITIONS,
+    Task,
+    TaskState,
+    target_of,
+)
+
+_SUCCEEDED = TRANSITIONS[TaskState.RUNNING][e.TasksCompleted]
+
+
+def tasks_completed(
+    state: State, event: e.TasksCompleted, position: Position, at: Instant
+) -> None:
+    job = state.job_of(event.job_id)
+    tasks = job.tasks or {}
+    for commit in event.commits:
+        task = tasks.get(commit.index)
+        if task is None or task.state != TaskState.RUNNING or task.lease_id != commit.lease_id:
+            raise _impossible(job, commit.index, event)
+    holder = state.holder(event.worker, event.incarnation)
+    states, payloads = job.states, job.payloads
+    attempts, ends = columns(job)
+    for commit in event.commits:
+        index = commit.index
+        task = tasks.pop(index)
+        holder.drop(task)
+        states[index] = _SUCCEEDED
+        attempts[index] = task.attempt
+        ends[index] = position
+        if payloads is not None:
+            payloads[index] = None
+    job.active -= len(event.commits)
+    _finish(state, job, len(event.commits), at)
+
+
+def task_committed(state: State, event: e.TaskCommitted, position: Position, at: Instant) -> None:
+    job = state.job_of(event.job_id)
+    task = _leased(job, event.commit.index, event.commit.lease_id, event)
+    target = target_of(task, event)
+    _let_go(state, task)
+    task.state = target
+    task.committed = position
+    task.owed = tuple(range(len(event.owed)))
+    job.states[task.index] = target
+    if job.payloads is not None:
+        job.payloads[task.index] = None
+    job.active -= 1
+    job.updated_at = at
+
+
+def effect_delivered(
+    state: State, event: e.EffectDelivered, position: Position, at: Instant
+) -> None:
+    job = state.job_of(event.job_id)
+    task = _owing(job, event.index, event.entry, event)
+    if len(task.owed) == 1:
+        raise _impossible(job, event.index, event)
+    task.state = target_of(task, event)
+    task.owed = tuple(entry for entry in task.owed if entry != event.entry)
+    job.updated_at = at
+
+
+def task_done(state: State, event: e.TaskDone, position: Position, at: Instant) -> None:
+    job = state.job_of(event.job_id)
+    task = _owing(job, event.index, event.entry, event)
+    if len(task.owed) != 1:
+        raise _impossible(job, event.index, event)
+    target = target_of(task, event)
+    _retire(job, task, int(target), task.committed)
+    _finish(state, job, 1, at)
+
+
+def attempts_returned(
+    state: State, event: e.AttemptsReturned, position: Position, at: Instant
+) -> None:
+    job = state.job_of(event.job_id)
+    for task, end in _ending(job, event.ends, event):
+        _let_go(state, task)
+        task.state = TaskState.WAITING
+        task.failures = end.failures
+        task.losses = end.losses
+        task.strays = end.strays
+        task.not_before = end.not_before
+        task.alone = end.reason in DEATHS
+        task.previous = position
+        job.states[task.index] = ASIDE
+        put_back(state.ready, job, task, at)
+    job.active -= len(event.ends)
+    job.updated_at = at
+
+
+def tasks_quarantined(
+    state: State, event: e.TasksQuarantined, position: Position, at: Instant
+) -> None:
+    job = state.job_of(event.job_id)
+    for task, _ in _ending(job, event.ends, event):
+        _let_go(state, task)
+        _retire(job, task, TaskState.QUARANTINED, position, keep_payload=True)
+    job.active -= len(event.ends)
+    job.quarantined += len(event.ends)
+    _finish(state, job, len(event.ends), at)
+
+
+def tasks_killed(state: State, event: e.TasksKilled, position: Position, at: Instant) -> None:
+    job = state.job_of(event.job_id)
+    by_person = event.cause == CANCELLED
+    cell = TaskState.KILLED if by_person else KILLED_BY_LIMIT
+    _check_waiting(job, event.spans, event)
+    for task, _ in _ending(job, event.ends, event):
+        _let_go(state, task)
+        _retire(job, task, cell, position, keep_payload=not by_person)
+    job.active -= len(event.ends)
+    finished = len(event.ends) + _close_waiting(job, event.spans, cell, position)
+    if by_person and job.payloads is not None:
+        for span in event.spans:
+            job.payloads[span.first : span.last + 1] = [None] * (span.last + 1 - span.first)
+    _finish(state, job, finished, at)
+
+
+def tasks_unschedulable(
+    state: State, event: e.TasksUnschedulable, position: Position, at: Instant
+) -> None:
+    job = state.job_of(event.job_id)
+    _check_waiting(job, event.spans, event)
+    finished = _close_waiting(job, event.spans, TaskState.UNSCHEDULABLE, position)
+    _finish(state, job, finished, at)
+
+
+def _finish(state: State, job: Job, finished: int, at: Instant) -> None:
+    job.unfinished -= finished
+    job.updated_at = at
+    note_finish(state, job)
+
+
+def _retire(
+    job: Job, task: Task, cell: int, position: Position, *, keep_payload: bool = False
+) -> None:
+    """The task needs no record any more: its cell and columns say it all."""
+    attempts, ends = columns(job)
+    if job.tasks is not None:
+        del job.tasks[task.index]
+    job.states[task.index] = cell
+    attempts[task.index] = task.attempt
+    ends[task.index] = position
+    if job.payloads is not None and not keep_payload:
+        job.payloads[task.index] = None
+
+
+def _let_go(state: State, task: Task) -> None:
+    """The lease ends with the attempt."""
+    holder: Holder = state.holder(task.worker, task.incarnation)
+    holder.drop(task)
+    task.lease_id = LeaseId(0)
+    task.worker = WorkerId("")
+    task.incarnation = 0
+    task.slot = 0
+    task.granted = NOWHERE
+    task.started_at = NEVER
+    task.expires_at = NEVER
+
+
+def _check_waiting(job: Job, spans: Iterable[e.Span], event: e.Event) -> None:
+    for span in spans:
+        cells = job.states[span.first : span.last + 1]
+        wanted = span.last + 1 - span.first
+        if len(cells) != wanted or cells.count(FRESH) + cells.count(ASIDE) != wanted:
+            raise _impossible(job, span.first, event)
+
+
+def _close_waiting(job: Job, spans: Iterable[e.Span], cell: int, position: Position) -> int:
+    """Waiting tasks end without an attempt; a million of them in a few copies of memory."""
+    closed = 0
+    attempts, ends = columns(job)
+    for span in spans:
+        width = span.last + 1 - span.first
+        closed += width
+        for index in range(span.first, span.last + 1) if job.tasks else ():
+            task = job.tasks.pop(Index(index), None) if job.tasks else None
+            if task is not None:
+                attempts[index] = task.attempt
+        job.states[span.first : span.last + 1] = bytes([cell]) * width
+        ends[span.first : span.last + 1] = type(ends)("Q", [position]) * width
+    job.cursor = first_fresh(job, job.cursor)
+    return closed
+
+
+def _ending(
+    job: Job, ends: tuple[e.End, ...], event: e.Event
+) -> list[tuple[Task, e.End]]:
+    """Each end with its task, all checked before any is moved."""
+    pairs = [(_leased(job, end.index, end.lease_id, event), end) for end in ends]
+    for task, _ in pairs:
+        target_of(task, event)
+    return pairs
+
+
+def _leased(job: Job, index: Index, lease_id: LeaseId, event: e.Event) -> Task:
+    task = (job.tasks or {}).get(index)
+    if task is None or task.lease_id != lease_id or lease_id == 0:
+        raise _impossible(job, index, event)
+    target_of(task, event)
+    return task
+
+
+def _owing(job: Job, index: Index, entry: int, event: e.Event) -> Task:
+    task = (job.tasks or {}).get(index)
+    if task is None or task.state != TaskState.COMMITTED or entry not in task.owed:
+        raise _impossible(job, index, event)
+    return task
+
+
+def _impossible(job: Job, index: Index, event: e.Event) -> ImpossibleEvent:
+    known = 0 <= index < job.count
+    return ImpossibleEvent(
+        f"task {job.job_id}/{index}", state_of(job, index).name if known else "unknown", event
+    )

@@ -1,0 +1,205 @@
+"""Folds of the events about jobs: submitted, fed, sealed, cancelled, moved in time, retried,
+forgotten."""
+
+from holdfast.core import events as e
+from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
+from holdfast.core.ids import NEVER, Index, Instant, LeaseId, Position
+from holdfast.core.job import (
+    CANCELLED,
+    Job,
+    columns,
+    first_fresh,
+    is_finished,
+    retryable,
+    state_of,
+)
+from holdfast.core.ready import put_back
+from holdfast.core.state import State, SubmitKey
+from holdfast.core.task import ASIDE, FRESH, TRANSITIONS, Task, TaskState, target_of
+
+
+def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: Instant) -> None:
+    if event.job_id in state.jobs:
+        raise BrokenInvariant(f"job {event.job_id} was submitted twice")
+    is_array = not event.items and event.count > 0
+    job = Job(
+        job_id=event.job_id,
+        spec=state.shared_spec(event.spec),
+        position=position,
+        created_at=at,
+        updated_at=at,
+        states=bytearray(event.count),
+        payloads=None if is_array else list(event.items),
+        shared=event.shared,
+        key=event.key,
+        digest=event.digest,
+        unfinished=event.count,
+        sealed=event.sealed,
+        not_before=event.not_before,
+        not_before_wall=event.not_before_wall,
+        times_out_at=event.times_out_at,
+        deadline_wall=event.deadline_wall,
+        schedule_by=event.schedule_by,
+    )
+    state.jobs[event.job_id] = job
+    if event.key:
+        state.keys[event.key] = SubmitKey(event.job_id, event.digest, at)
+    if not event.sealed:
+        state.open_jobs[event.job_id] = None
+    state.set_timer(job, event.times_out_at)
+    state.set_timer(job, event.schedule_by)
+    state.set_wall_timer(job, event.deadline_wall)
+    state.set_wall_timer(job, event.not_before_wall)
+    offer(state, job, at)
+    note_finish(state, job)
+
+
+def tasks_added(state: State, event: e.TasksAdded, position: Position, at: Instant) -> None:
+    job = state.job_of(event.job_id)
+    if job.sealed or job.payloads is None or event.first != job.count:
+        raise ImpossibleEvent(f"job {job.job_id}", f"at item {job.count}", event)
+    job.payloads.extend(event.items)
+    job.states.extend(bytes(len(event.items)))
+    job.chunks = (*job.chunks, (event.first, position))
+    job.unfinished += len(event.items)
+    job.digest = event.digest
+    job.updated_at = at
+    offer(state, job, at)
+
+
+def job_sealed(state: State, event: e.JobSealed, position: Position, at: Instant) -> None:
+    job = state.job_of(event.job_id)
+    if job.sealed or event.count != job.count:
+        raise ImpossibleEvent(f"job {job.job_id}", f"at item {job.count}", event)
+    job.interrupted = event.interrupted
+    _seal(state, job, at)
+
+
+def job_cancelled(state: State, event: e.JobCancelled, position: Position, at: Instant) -> None:
+    job = state.job_of(event.job_id)
+    if is_finished(job):
+        raise ImpossibleEvent(f"job {job.job_id}", "finished", event)
+    # A person's will stands over whatever rule had stopped the job before.
+    if job.cause != CANCELLED:
+        job.cause = event.cause
+    if not job.sealed:
+        _seal(state, job, at)
+
+
+def task_rescheduled(
+    state: State, event: e.TaskRescheduled, position: Position, at: Instant
+) -> None:
+    job = state.job_of(event.job_id)
+    task = _waiting_record(job, event.index, event)
+    task.state = target_of(task, event)
+    task.not_before = event.not_before
+    task.not_before_wall = event.not_before_wall
+    job.updated_at = at
+    if event.not_before_wall != NEVER:
+        state.set_wall_timer(job, event.not_before_wall)
+    put_back(state.ready, job, task, at)
+
+
+def task_due(state: State, event: e.TaskDue, position: Position, at: Instant) -> None:
+    job = state.job_of(event.job_id)
+    task = _waiting_record(job, event.index, event)
+    if task.not_before_wall == NEVER:
+        raise ImpossibleEvent(f"task {job.job_id}/{event.index}", "due already", event)
+    task.not_before_wall = NEVER
+    put_back(state.ready, job, task, at)
+
+
+def job_due(state: State, event: e.JobDue, position: Position, at: Instant) -> None:
+    job = state.job_of(event.job_id)
+    if job.not_before_wall == NEVER:
+        raise ImpossibleEvent(f"job {job.job_id}", "due already", event)
+    job.not_before_wall = NEVER
+    offer(state, job, at)
+
+
+def tasks_retried(state: State, event: e.TasksRetried, position: Position, at: Instant) -> None:
+    job = state.job_of(event.job_id)
+    indices = [Index(i) for span in event.spans for i in range(span.first, span.last + 1)]
+    for index in indices:
+        source = state_of(job, index)
+        if e.TasksRetried not in TRANSITIONS[source] or not retryable(job, index):
+            raise ImpossibleEvent(f"task {job.job_id}/{index}", source.name, event)
+    attempts, ends = columns(job)
+    tasks = job.tasks = job.tasks if job.tasks is not None else {}
+    for index in indices:
+        if job.states[index] == TaskState.QUARANTINED:
+            job.quarantined -= 1
+        task = Task(
+            job.job_id,
+            index,
+            attempt=attempts[index],
+            previous=Position(ends[index]),
+        )
+        tasks[index] = task
+        job.states[index] = ASIDE
+        put_back(state.ready, job, task, at)
+    job.unfinished += len(indices)
+    job.generation = event.generation
+    job.cause = ""
+    # The times of the first generation have passed; a retry is not meant to end by them at once.
+    job.times_out_at = job.schedule_by = job.deadline_wall = NEVER
+    job.updated_at = at
+
+
+def jobs_forgotten(state: State, event: e.JobsForgotten, position: Position, at: Instant) -> None:
+    for job_id in event.job_ids:
+        if not is_finished(state.job_of(job_id)):
+            raise ImpossibleEvent(f"job {job_id}", "unfinished", event)
+    for job_id in event.job_ids:
+        del state.jobs[job_id]
+    gone = dict.fromkeys(event.job_ids)
+    for _ in range(len(state.finished)):
+        job_id = state.finished.popleft()
+        if job_id not in gone:
+            state.finished.append(job_id)
+
+
+def keys_forgotten(state: State, event: e.KeysForgotten, position: Position, at: Instant) -> None:
+    for key in event.keys:
+        if key not in state.keys:
+            raise BrokenInvariant(f"key {key!r} was forgotten twice")
+        del state.keys[key]
+
+
+def offer(state: State, job: Job, at: Instant) -> None:
+    """Put a job with fresh tasks in line, now or when its own time comes."""
+    if job.cursor >= len(job.states):
+        return
+    if job.not_before > at:
+        state.ready.sleep(job, job.not_before)
+    else:
+        state.ready.offer(job)
+
+
+def note_finish(state: State, job: Job) -> None:
+    """Remember the order in which jobs ended: the oldest are forgotten first."""
+    if is_finished(job):
+        state.finished.append(job.job_id)
+
+
+def _seal(state: State, job: Job, at: Instant) -> None:
+    job.sealed = True
+    job.updated_at = at
+    state.open_jobs.pop(job.job_id, None)
+    note_finish(state, job)
+
+
+def _waiting_record(job: Job, index: Index, event: e.Event) -> Task:
+    """The record of a waiting task, made where it never had one."""
+    if not 0 <= index < job.count:
+        raise ImpossibleEvent(f"job {job.job_id}", f"of {job.count} tasks", event)
+    cell = job.states[index]
+    tasks = job.tasks = job.tasks if job.tasks is not None else {}
+    if cell == FRESH:
+        task = tasks[index] = Task(job.job_id, index, lease_id=LeaseId(0))
+        job.states[index] = ASIDE
+        job.cursor = first_fresh(job, job.cursor)
+        return task
+    if cell == ASIDE:
+        return tasks[index]
+    raise ImpossibleEvent(f"task {job.job_id}/{index}", state_of(job, index).name, event)

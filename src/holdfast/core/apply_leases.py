@@ -1,0 +1,108 @@
+"""Folds of the events about tenure: granted, started, renewed, lost with the worker."""
+
+from holdfast.core import events as e
+from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
+from holdfast.core.ids import NEVER, Index, Instant, LeaseId, Position
+from holdfast.core.job import Job, state_of
+from holdfast.core.ready import settle
+from holdfast.core.state import State
+from holdfast.core.task import ASIDE, FRESH, TRANSITIONS, Task, TaskState
+
+_LEASED = TRANSITIONS[TaskState.WAITING][e.LeasesGranted]
+_RUNNING = TRANSITIONS[TaskState.LEASED][e.AttemptsStarted]
+
+
+def leases_granted(state: State, event: e.LeasesGranted, position: Position, at: Instant) -> None:
+    job = state.job_of(event.job_id)
+    if event.first_lease < state.next_lease:
+        raise BrokenInvariant(f"lease {event.first_lease} was granted twice")
+    records = [_record(job, index, event) for index in event.indices]
+    tasks = job.tasks
+    if tasks is None:
+        tasks = job.tasks = {}
+    holder = state.holder(event.worker, event.incarnation)
+    leases, states = holder.leases, job.states
+    lease_id = event.first_lease
+    for task, attempt in zip(records, event.attempts, strict=True):
+        task.state = _LEASED
+        task.attempt = attempt
+        task.lease_id = lease_id
+        task.worker = event.worker
+        task.incarnation = event.incarnation
+        task.slot = event.slot
+        task.granted = position
+        task.expires_at = event.expires_at
+        tasks[task.index] = task
+        leases[lease_id] = task
+        states[task.index] = _LEASED
+        lease_id = LeaseId(lease_id + 1)
+    holder.load[event.slot] = holder.load.get(event.slot, 0) + len(records)
+    if event.expires_at != NEVER and (holder.soonest == NEVER or event.expires_at < holder.soonest):
+        holder.soonest = event.expires_at
+    state.next_lease = lease_id
+    job.active += len(records)
+    job.updated_at = at
+    settle(job)
+
+
+def attempts_started(
+    state: State, event: e.AttemptsStarted, position: Position, at: Instant
+) -> None:
+    job = state.job_of(event.job_id)
+    tasks, states = job.tasks or {}, job.states
+    for start in event.starts:
+        task = tasks.get(start.index)
+        if task is None or task.state != TaskState.LEASED or task.lease_id != start.lease_id:
+            raise ImpossibleEvent(
+                f"task {job.job_id}/{start.index}", _state_name(job, start.index), event
+            )
+        task.state = _RUNNING
+        task.started_at = start.started_at
+        states[start.index] = _RUNNING
+    job.ever_started = True
+    job.updated_at = at
+
+
+def leases_extended(
+    state: State, event: e.LeasesExtended, position: Position, at: Instant
+) -> None:
+    holder = state.holders.get((event.worker, event.incarnation))
+    if holder is None:
+        raise BrokenInvariant(f"worker {event.worker} renewed leases and holds none")
+    exceptions = frozenset(event.exceptions)
+    for task in holder.leases.values():
+        if task.lease_id in exceptions or task.expires_at == NEVER:
+            continue
+        if event.until < task.expires_at:
+            raise BrokenInvariant(f"lease {task.lease_id} would be shortened by a renewal")
+        task.expires_at = event.until
+    holder.find_soonest()
+
+
+def leases_rearmed(state: State, event: e.LeasesRearmed, position: Position, at: Instant) -> None:
+    for holder in state.holders.values():
+        for task in holder.leases.values():
+            if task.expires_at != NEVER and task.expires_at < event.until:
+                task.expires_at = event.until
+        holder.find_soonest()
+
+
+def worker_lost(state: State, event: e.WorkerLost, position: Position, at: Instant) -> None:
+    """The attempts end by events of their own, in the same record: nothing is left to move."""
+    holder = state.holders.get((event.worker, event.incarnation))
+    if holder is not None and holder.leases:
+        raise ImpossibleEvent(f"worker {event.worker}", "still holding leases", event)
+
+
+def _record(job: Job, index: Index, event: e.Event) -> Task:
+    if 0 <= index < job.count:
+        cell = job.states[index]
+        if cell == FRESH:
+            return Task(job.job_id, index)
+        if cell == ASIDE and job.tasks is not None:
+            return job.tasks[index]
+    raise ImpossibleEvent(f"task {job.job_id}/{index}", _state_name(job, index), event)
+
+
+def _state_name(job: Job, index: Index) -> str:
+    return state_of(job, index).name if 0 <= index < job.count else "unknown"

@@ -1,0 +1,171 @@
+"""How an attempt ends: the one place where budgets are charged and the next step is chosen."""
+
+from collections.abc import Iterable
+
+from holdfast.core import events as e
+from holdfast.core.attempt import (
+    CHARGES_FAILURES,
+    CHARGES_LOSSES_ONCE_STARTED,
+    DEATHS,
+    STRAYS_FREE,
+    EndReason,
+)
+from holdfast.core.ids import NEVER, Index, Instant, JobId
+from holdfast.core.job import TOO_MANY_FAILED, Job
+from holdfast.core.spec import NO_LIMIT, JobSpec, loss_delay_ms, retry_delay_ms
+from holdfast.core.state import State
+from holdfast.core.task import ASIDE, FRESH, Task
+
+FAILURES = "failures"
+LOSSES = "losses"
+
+
+def end_of(
+    spec: JobSpec,
+    task: Task,
+    reason: EndReason,
+    now: Instant,
+    *,
+    started_at: Instant | None = None,
+    roll: float = 0.0,
+    error: str = "",
+    traceback: str = "",
+    exit_code: int | None = None,
+) -> e.End:
+    """The end of this task's live attempt: at most one budget is charged, once."""
+    began = task.started_at if started_at is None else started_at
+    failures, losses, strays, charged, delay_ms = task.failures, task.losses, 0, "", 0
+    if reason in CHARGES_FAILURES:
+        failures += 1
+        charged = FAILURES
+        delay_ms = retry_delay_ms(spec.retry, failures, roll)
+    elif reason in DEATHS and began == NEVER:
+        strays = task.strays + 1
+        if strays > STRAYS_FREE:
+            losses += 1
+            charged = LOSSES
+    elif reason in CHARGES_LOSSES_ONCE_STARTED:
+        losses += 1
+        charged = LOSSES
+    if charged == LOSSES:
+        delay_ms = loss_delay_ms(losses)
+    return e.End(
+        index=task.index,
+        lease_id=task.lease_id,
+        attempt=task.attempt,
+        reason=reason,
+        worker=task.worker,
+        granted=task.granted,
+        started_at=began,
+        previous=task.previous,
+        charged=charged,
+        failures=failures,
+        losses=losses,
+        strays=strays,
+        not_before=Instant(now + delay_ms) if delay_ms else NEVER,
+        error=error,
+        traceback=traceback,
+        exit_code=exit_code,
+    )
+
+
+def is_spent(spec: JobSpec, end: e.End) -> bool:
+    """A budget of n allows n charges; the one after it is the last."""
+    if end.charged == FAILURES:
+        return end.failures > spec.retries
+    if end.charged == LOSSES:
+        return end.losses > spec.max_losses
+    return False
+
+
+def settle_ends(job: Job, ends: Iterable[e.End], now: Instant) -> tuple[e.AnyEvent, ...]:
+    """The events for ends of one job: back to waiting, into quarantine, and, where that makes too
+    many, the end of the whole job in the same record."""
+    returned: list[e.End] = []
+    spent: list[e.End] = []
+    for end in ends:
+        (spent if is_spent(job.spec, end) else returned).append(end)
+    events: list[e.AnyEvent] = []
+    if spent:
+        events.append(e.TasksQuarantined(job_id=job.job_id, ends=tuple(spent)))
+    limit = job.spec.max_failed_tasks
+    rest = job.unfinished - len(spent) > 0 or not job.sealed
+    if spent and rest and limit != NO_LIMIT and job.quarantined + len(spent) > limit:
+        # Those that would have returned end with the rest: one attempt has one end.
+        stopped = frozenset(end.index for end in spent)
+        events.extend(stop_rest(job, TOO_MANY_FAILED, "", now, ended=stopped, ends=returned))
+    elif returned:
+        events.append(e.AttemptsReturned(job_id=job.job_id, ends=tuple(returned)))
+    return tuple(events)
+
+
+def stop_rest(
+    job: Job,
+    cause: str,
+    reason: str,
+    now: Instant,
+    *,
+    ended: Iterable[Index] = (),
+    ends: Iterable[e.End] = (),
+) -> tuple[e.AnyEvent, ...]:
+    """Stop an unfinished job: kill what has not ended, except the tasks that this record already
+    ended; `ends` are attempts that ended just now and whose tasks die instead of waiting again."""
+    given = {end.index: end for end in ends}
+    already = frozenset(ended)
+    live = []
+    for task in (job.tasks or {}).values():
+        if task.lease_id and task.index not in already:
+            known = given.get(task.index)
+            live.append(known or end_of(job.spec, task, EndReason.KILLED, now, error=reason))
+    cancelled = e.JobCancelled(job_id=job.job_id, cause=cause, reason=reason)
+    spans = waiting_spans(job)
+    if not spans and not live:
+        return (cancelled,)
+    killed = e.TasksKilled(job_id=job.job_id, cause=cause, spans=spans, ends=tuple(live))
+    return (cancelled, killed)
+
+
+def ends_by_job(
+    state: State, tasks: Iterable[Task], reason: EndReason, now: Instant, error: str
+) -> tuple[e.AnyEvent, ...]:
+    """The events when many attempts end at once for the same reason, job by job."""
+    grouped: dict[JobId, list[e.End]] = {}
+    for task in tasks:
+        actual = reason
+        if reason is EndReason.WORKER_LOST and task.started_at == NEVER:
+            actual = EndReason.UNDELIVERED
+        spec = state.job_of(task.job_id).spec
+        end = end_of(spec, task, actual, now, error=error)
+        grouped.setdefault(task.job_id, []).append(end)
+    events: list[e.AnyEvent] = []
+    for job_id, ends in grouped.items():
+        events.extend(settle_ends(state.job_of(job_id), ends, now))
+    return tuple(events)
+
+
+def waiting_spans(job: Job) -> tuple[e.Span, ...]:
+    """The waiting tasks as runs of neighbours: a million untouched ones are one span."""
+    spans: list[e.Span] = []
+    states, total = job.states, job.count
+    start = 0
+    while start < total:
+        fresh, aside = states.find(FRESH, start), states.find(ASIDE, start)
+        found = [place for place in (fresh, aside) if place >= 0]
+        if not found:
+            break
+        first = last = min(found)
+        while last + 1 < total and states[last + 1] in (FRESH, ASIDE):
+            # A long untouched stretch is passed over in one comparison, not byte by byte.
+            stretch = _untouched(states, last + 1)
+            last += stretch or 1
+        spans.append(e.Span(Index(first), Index(last)))
+        start = last + 1
+    return tuple(spans)
+
+
+def _untouched(states: bytearray, start: int) -> int:
+    """The length of the run of fresh cells at `start`, in doubling steps."""
+    width = 1
+    while states.count(FRESH, start, start + width) == width and start + width < len(states):
+        width = min(width * 2, len(states) - start)
+    return width if states.count(FRESH, start, start + width) == width else width // 2

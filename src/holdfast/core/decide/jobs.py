@@ -1,0 +1,123 @@
+"""Submitting, feeding and sealing jobs."""
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.decision import Accepted, Decision, Reason, Refused
+from holdfast.core.ids import NEVER, Index, Instant, JobId
+from holdfast.core.job import Job
+from holdfast.core.state import State
+
+
+def submit(state: State, command: c.SubmitJob, now: Instant) -> Decision:
+    """A key that is known finds its job, if the body is the same; the answer is the job's id."""
+    if command.key:
+        known = state.keys.get(command.key)
+        if known is not None:
+            return _repeat(state, command, known.job_id, known.digest)
+    count = len(command.items) or command.count
+    problem = _problem(command, count)
+    if problem:
+        return Refused(Reason.INVALID, problem)
+    if command.job_id in state.jobs:
+        return Refused(Reason.CONFLICT, f"job {command.job_id} exists already")
+    spec = command.spec
+    submitted = e.JobSubmitted(
+        job_id=command.job_id,
+        spec=spec,
+        key=command.key,
+        digest=command.digest,
+        count=count,
+        items=command.items,
+        shared=command.shared,
+        sealed=command.sealed,
+        not_before=_after(now, command.delay_ms),
+        not_before_wall=command.not_before_wall,
+        times_out_at=_after(now, spec.job_timeout_ms),
+        deadline_wall=command.deadline_wall,
+        schedule_by=_after(now, spec.schedule_timeout_ms),
+    )
+    return Accepted((submitted,), command.job_id)
+
+
+def add_tasks(state: State, command: c.AddTasks, now: Instant) -> Decision:
+    """Items follow the ones that are there; a repeat of what is there adds nothing."""
+    job = state.jobs.get(command.job_id)
+    if job is None:
+        return unknown(command.job_id)
+    if job.sealed:
+        why = "was cancelled" if job.cause else "is sealed"
+        return Refused(Reason.JOB_SEALED, f"job {job.job_id} {why}; it takes no more items")
+    if job.payloads is None:
+        return Refused(Reason.CONFLICT, f"job {job.job_id} is an array; it takes no items")
+    if command.first + len(command.items) <= job.count and command.digest == job.digest:
+        return Accepted((), job.count)
+    if command.first != job.count:
+        return Refused(
+            Reason.CONFLICT,
+            f"job {job.job_id} has {job.count} items; these would start at {command.first}",
+        )
+    if not command.items:
+        return Accepted((), job.count)
+    added = e.TasksAdded(
+        job_id=job.job_id,
+        first=Index(command.first),
+        items=command.items,
+        digest=command.digest,
+    )
+    return Accepted((added,), job.count + len(command.items))
+
+
+def seal(state: State, command: c.SealJob, now: Instant) -> Decision:
+    job = state.jobs.get(command.job_id)
+    if job is None:
+        return unknown(command.job_id)
+    if job.sealed:
+        if job.count == command.count:
+            return Accepted(())
+        return Refused(Reason.JOB_SEALED, f"job {job.job_id} is sealed with {job.count} tasks")
+    if command.count != job.count:
+        return Refused(
+            Reason.CONFLICT, f"job {job.job_id} has {job.count} items, not {command.count}"
+        )
+    return Accepted((sealed(job, interrupted=command.interrupted),))
+
+
+def sealed(job: Job, *, interrupted: bool) -> e.JobSealed:
+    return e.JobSealed(job_id=job.job_id, count=job.count, interrupted=interrupted)
+
+
+def unknown(job_id: JobId) -> Refused:
+    return Refused(Reason.NOT_FOUND, f"there is no job {job_id}")
+
+
+def _repeat(state: State, command: c.SubmitJob, job_id: JobId, digest: bytes) -> Decision:
+    if digest != command.digest:
+        return Refused(
+            Reason.KEY_REUSED,
+            f"key {command.key!r} belongs to job {job_id}, which asked for something else",
+        )
+    if job_id not in state.jobs:
+        return Refused(Reason.GONE, f"job {job_id} finished and left memory; its log has it")
+    return Accepted((), job_id)
+
+
+def _problem(command: c.SubmitJob, count: int) -> str:
+    """What is wrong with a submit, in words; empty when nothing is."""
+    spec = command.spec
+    if count < 0 or (count == 0 and command.sealed):
+        return f"a job needs at least one task, not {count}"
+    if command.items and command.count and command.count != len(command.items):
+        return f"{command.count} tasks were announced and {len(command.items)} came"
+    negative = [
+        name
+        for name in ("retries", "max_losses", "timeout_ms", "job_timeout_ms", "max_parallel")
+        + ("schedule_timeout_ms", "cpus_milli", "memory_bytes", "gpus")
+        if getattr(spec, name) < 0
+    ]
+    if command.delay_ms < 0:
+        negative.append("delay_ms")
+    return f"{', '.join(negative)} cannot be negative" if negative else ""
+
+
+def _after(now: Instant, span_ms: int) -> Instant:
+    return Instant(now + span_ms) if span_ms else NEVER

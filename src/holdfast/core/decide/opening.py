@@ -1,0 +1,61 @@
+"""Taking the log over, and noting that a snapshot covers it."""
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.attempt import EndReason
+from holdfast.core.decide.endings import ends_by_job
+from holdfast.core.decide.jobs import sealed
+from holdfast.core.decision import Accepted, Decision, Reason, Refused
+from holdfast.core.ids import NEVER, Instant
+from holdfast.core.state import State
+
+
+def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
+    """Everything that a former opening left unsettled is settled in the record that fences it.
+
+    In-process workers died with it: their attempts end now. A job whose feeder died is sealed as
+    interrupted, unless a key lets the feeder find it again. Leases that end by time belong to
+    workers that may well be alive: they get one full term, since our absence was not their fault.
+    """
+    if command.epoch <= state.epoch:
+        return Refused(
+            Reason.CONFLICT, f"the log is at epoch {state.epoch}; {command.epoch} is fenced"
+        )
+    events: list[e.AnyEvent] = [
+        e.LogOpened(
+            log_id=command.log_id,
+            epoch=command.epoch,
+            version=command.version,
+            host=command.host,
+            pid=command.pid,
+            torn_bytes=command.torn_bytes,
+        )
+    ]
+    timed = False
+    for (worker, incarnation), holder in state.holders.items():
+        gone = [task for task in holder.leases.values() if task.expires_at == NEVER]
+        timed = timed or len(gone) < len(holder.leases)
+        if gone:
+            error = f"worker {worker} ended with the program that ran it"
+            events.extend(ends_by_job(state, gone, EndReason.WORKER_LOST, now, error))
+            events.append(e.WorkerLost(worker=worker, incarnation=incarnation, error=error))
+    for job_id in state.open_jobs:
+        job = state.job_of(job_id)
+        if not job.key:
+            events.append(sealed(job, interrupted=True))
+    if timed:
+        events.append(e.LeasesRearmed(until=Instant(now + command.term_ms)))
+    return Accepted(tuple(events))
+
+
+def install_snapshot(state: State, command: c.InstallSnapshot, now: Instant) -> Decision:
+    if command.at_position > state.position:
+        return Refused(
+            Reason.INVALID, f"the log ends at {state.position}, before {command.at_position}"
+        )
+    if command.at_position <= state.snapshot_position:
+        return Accepted(())
+    installed = e.SnapshotInstalled(
+        at_position=command.at_position, state_hash=command.state_hash
+    )
+    return Accepted((installed,))

@@ -1,0 +1,126 @@
+"""What people ask of jobs that exist: stop, move in time, try again."""
+
+from collections.abc import Iterable
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.attempt import EndReason
+from holdfast.core.decide.endings import end_of, stop_rest
+from holdfast.core.decide.jobs import unknown
+from holdfast.core.decision import Accepted, Decision, Reason, Refused
+from holdfast.core.ids import NEVER, Index, Instant
+from holdfast.core.job import CANCELLED, Job, is_finished, retryable, state_of
+from holdfast.core.state import State
+from holdfast.core.task import FINISHED, TaskState
+
+
+def kill_job(state: State, command: c.KillJob, now: Instant) -> Decision:
+    """A finished job stays as it ended: a second cancel is answered and changes nothing."""
+    job = state.jobs.get(command.job_id)
+    if job is None:
+        return unknown(command.job_id)
+    if is_finished(job):
+        return Accepted((), 0)
+    if job.cause == CANCELLED:
+        return Accepted((), 0)  # Cancelled already; what is left is owed deliveries.
+    left = job.unfinished
+    return Accepted(stop_rest(job, command.cause, command.reason, now), left)
+
+
+def kill_tasks(state: State, command: c.KillTasks, now: Instant) -> Decision:
+    """Those already finished are left; a task that committed cannot be killed."""
+    job = state.jobs.get(command.job_id)
+    if job is None:
+        return unknown(command.job_id)
+    waiting: list[Index] = []
+    ends: list[e.End] = []
+    for index in sorted(set(command.indices)):
+        if not 0 <= index < job.count:
+            return _no_task(job, index)
+        current = state_of(job, index)
+        if current is TaskState.COMMITTED:
+            return Refused(
+                Reason.INVALID_TRANSITION, f"task {job.job_id}/{index} has committed its result"
+            )
+        if current is TaskState.WAITING:
+            waiting.append(index)
+        elif current not in FINISHED and job.tasks is not None:
+            task = job.tasks[index]
+            ends.append(end_of(job.spec, task, EndReason.KILLED, now, error=command.reason))
+    if not waiting and not ends:
+        return Accepted((), 0)
+    killed = e.TasksKilled(
+        job_id=job.job_id, cause=CANCELLED, spans=spans_of(waiting), ends=tuple(ends)
+    )
+    return Accepted((killed,), len(waiting) + len(ends))
+
+
+def reschedule(state: State, command: c.RescheduleTask, now: Instant) -> Decision:
+    """Only a waiting task has an earliest time to move."""
+    job = state.jobs.get(command.job_id)
+    if job is None:
+        return unknown(command.job_id)
+    if not 0 <= command.index < job.count:
+        return _no_task(job, command.index)
+    if command.delay_ms < 0:
+        return Refused(Reason.INVALID, "a task cannot be moved into the past")
+    current = state_of(job, command.index)
+    if current is not TaskState.WAITING:
+        return Refused(
+            Reason.INVALID_TRANSITION,
+            f"task {job.job_id}/{command.index} is {current.name}; only a waiting one can move",
+        )
+    moved = e.TaskRescheduled(
+        job_id=job.job_id,
+        index=command.index,
+        not_before=Instant(now + command.delay_ms) if command.delay_ms else NEVER,
+        not_before_wall=command.not_before_wall,
+    )
+    return Accepted((moved,))
+
+
+def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
+    """Quarantined tasks, and those a limit killed, come back; what committed never does."""
+    job = state.jobs.get(command.job_id)
+    if job is None:
+        return unknown(command.job_id)
+    if command.indices:
+        indices = sorted(set(command.indices))
+        for index in indices:
+            if not 0 <= index < job.count:
+                return _no_task(job, index)
+            if not retryable(job, index):
+                return Refused(
+                    Reason.INVALID_TRANSITION,
+                    f"task {job.job_id}/{index} is {state_of(job, index).name}; "
+                    "only a quarantined one can be sent back",
+                )
+    else:
+        indices = [i for i in map(Index, range(job.count)) if retryable(job, i)]
+        if not indices:
+            return Accepted((), 0)
+    retried = e.TasksRetried(
+        job_id=job.job_id, generation=job.generation + 1, spans=spans_of(indices)
+    )
+    return Accepted((retried,), len(indices))
+
+
+def spans_of(indices: Iterable[Index]) -> tuple[e.Span, ...]:
+    """Ascending indices as runs of neighbours."""
+    spans: list[e.Span] = []
+    first = last = None
+    for index in indices:
+        if first is None or last is None:
+            first = last = index
+        elif index == last + 1:
+            last = index
+        else:
+            spans.append(e.Span(first, last))
+            first = last = index
+    if first is not None and last is not None:
+        spans.append(e.Span(first, last))
+    return tuple(spans)
+
+
+def _no_task(job: Job, index: int) -> Refused:
+    return Refused(Reason.NOT_FOUND, f"job {job.job_id} has no task {index}")

@@ -1,0 +1,113 @@
+"""Who holds what, and until when."""
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.attempt import EndReason
+from holdfast.core.decide.endings import ends_by_job
+from holdfast.core.decide.jobs import unknown
+from holdfast.core.decision import Accepted, Decision, Reason, Refused
+from holdfast.core.ids import NEVER, Instant
+from holdfast.core.job import Job, state_of
+from holdfast.core.state import State
+from holdfast.core.task import ASIDE, FRESH
+
+
+def grant(state: State, command: c.GrantLeases, now: Instant) -> Decision:
+    """Only a waiting task whose time has come can be leased, and only once at a time."""
+    job = state.jobs.get(command.job_id)
+    if job is None:
+        return unknown(command.job_id)
+    attempts: list[int] = []
+    taken: dict[int, None] = {}
+    for index in command.indices:
+        attempt = _next_attempt(job, index, now)
+        if attempt == 0 or index in taken:
+            state_name = state_of(job, index).name if 0 <= index < job.count else "unknown"
+            return Refused(
+                Reason.INVALID_TRANSITION,
+                f"task {job.job_id}/{index} is {state_name}; it cannot be leased now",
+            )
+        taken[index] = None
+        attempts.append(attempt)
+    if not attempts:
+        return Accepted(())
+    granted = e.LeasesGranted(
+        job_id=job.job_id,
+        worker=command.worker,
+        incarnation=command.incarnation,
+        slot=command.slot,
+        first_lease=state.next_lease,
+        indices=command.indices,
+        attempts=tuple(attempts),
+        expires_at=Instant(now + command.term_ms) if command.term_ms else NEVER,
+        alone=command.alone,
+    )
+    return Accepted((granted,), granted)
+
+
+def _next_attempt(job: Job, index: int, now: Instant) -> int:
+    """The number of the attempt a lease would begin, or 0 where none may begin now."""
+    if not 0 <= index < job.count or job.not_before > now or job.not_before_wall != NEVER:
+        return 0
+    cell = job.states[index]
+    if cell == FRESH:
+        return 1
+    if cell != ASIDE or job.tasks is None:
+        return 0
+    task = job.tasks[index]  # type: ignore[index]
+    if task.not_before > now or task.not_before_wall != NEVER:
+        return 0
+    return task.attempt + 1
+
+
+def extend(state: State, command: c.ExtendLeases, now: Instant) -> Decision:
+    """Renew everything the worker holds; nothing that already expired comes back."""
+    holder = state.holders.get((command.worker, command.incarnation))
+    timed = [] if holder is None else [t for t in holder.leases.values() if t.expires_at != NEVER]
+    if not timed:
+        return Accepted(())
+    until = Instant(now + command.term_ms)
+    dead = tuple(t.lease_id for t in timed if t.expires_at <= now)
+    kept = [t for t in timed if t.expires_at > now and t.lease_id not in command.exceptions]
+    if not kept or all(t.expires_at >= until for t in kept):
+        return Accepted(())
+    later = tuple(t.lease_id for t in kept if t.expires_at > until)
+    extended = e.LeasesExtended(
+        worker=command.worker,
+        incarnation=command.incarnation,
+        until=until,
+        exceptions=(*command.exceptions, *dead, *later),
+    )
+    return Accepted((extended,), until)
+
+
+def expire(state: State, command: c.ExpireLeases, now: Instant) -> Decision:
+    """Time revokes ownership, and only a record says so."""
+    holder = state.holders.get((command.worker, command.incarnation))
+    due = [] if holder is None else holder.due(now)
+    error = f"the lease of worker {command.worker} ended without renewal"
+    return Accepted(ends_by_job(state, due, EndReason.LEASE_EXPIRED, now, error))
+
+
+def rearm(state: State, command: c.RearmLeases, now: Instant) -> Decision:
+    """An outage of ours is nobody's fault: every timed lease gets one full term from now."""
+    until = Instant(now + command.term_ms)
+    for holder in state.holders.values():
+        for task in holder.leases.values():
+            if task.expires_at != NEVER and task.expires_at < until:
+                return Accepted((e.LeasesRearmed(until=until),))
+    return Accepted(())
+
+
+def lose_worker(state: State, command: c.LoseWorker, now: Instant) -> Decision:
+    """Its attempts end in one record: lost where they had begun, undelivered where not."""
+    holder = state.holders.get((command.worker, command.incarnation))
+    if holder is None or not holder.leases:
+        return Accepted(())
+    ends = ends_by_job(
+        state, holder.leases.values(), EndReason.WORKER_LOST, now, f"worker {command.worker} failed"
+    )
+    lost = e.WorkerLost(
+        worker=command.worker, incarnation=command.incarnation, error=command.error
+    )
+    return Accepted((*ends, lost))

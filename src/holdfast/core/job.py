@@ -1,0 +1,153 @@
+"""The job: what a user asked for. A projection of its tasks, computed and never stored.
+
+A job keeps one byte a task (the cells) and, once tasks finish, two columns: how many attempts each
+took and the position of the record that ended it. Everything else about a finished task is in the
+log at that position.
+"""
+
+from array import array
+from collections import deque
+from enum import StrEnum
+
+from msgspec import Struct
+
+from holdfast.core.ids import NEVER, Index, Instant, JobId, Position
+from holdfast.core.spec import JobSpec
+from holdfast.core.task import FRESH, KILLED_BY_LIMIT, STATE_OF_CELL, Task, TaskState
+
+
+class JobState(StrEnum):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+    UNSCHEDULABLE = "UNSCHEDULABLE"
+
+
+CANCELLED = "cancelled"
+"""The one cause that is a person's will; every other cause is a rule's."""
+
+TOO_MANY_FAILED = "too_many_failed"
+JOB_TIMED_OUT = "job_timed_out"
+DEADLINE = "deadline"
+INTERRUPTED = "interrupted"
+
+
+class Job(Struct, gc=False):
+    """Cells, columns and the records of tasks under way.
+
+    `payloads` has an entry a task, dropped when the task can never run again; an array has one
+    `shared` payload instead. `tasks` holds the records. `cursor` is the first cell that may be
+    fresh. `due` and `later` order the waiting tasks that have a record; they and `queued` are an
+    index, rebuilt from the records.
+    """
+
+    job_id: JobId
+    spec: JobSpec
+    position: Position
+    created_at: Instant
+    updated_at: Instant
+    states: bytearray
+    payloads: list[bytes | None] | None
+    shared: bytes
+    key: str = ""
+    digest: bytes = b""
+    unfinished: int = 0
+    active: int = 0
+    quarantined: int = 0
+    generation: int = 1
+    ever_started: bool = False
+    sealed: bool = False
+    interrupted: bool = False
+    cause: str = ""
+    not_before: Instant = NEVER
+    not_before_wall: Instant = NEVER
+    times_out_at: Instant = NEVER
+    deadline_wall: Instant = NEVER
+    schedule_by: Instant = NEVER
+    chunks: tuple[tuple[Index, Position], ...] = ()
+    tasks: dict[Index, Task] | None = None
+    attempts: "array[int] | None" = None
+    ends: "array[int] | None" = None
+    cursor: int = 0
+    queued: bool = False
+    due: deque[Index] | None = None
+    later: list[tuple[Instant, Index]] | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.states)
+
+    def payload_of(self, index: Index) -> bytes:
+        if self.payloads is None:
+            return self.shared
+        payload = self.payloads[index]
+        return b"" if payload is None else payload
+
+
+def is_finished(job: Job) -> bool:
+    return job.sealed and job.unfinished == 0
+
+
+def job_state(job: Job) -> JobState:
+    """A pure function of the tasks and the seal. Only a sealed job can end."""
+    if not is_finished(job):
+        running = job.active > 0 or job.ever_started
+        return JobState.RUNNING if running else JobState.PENDING
+    if job.interrupted:
+        return JobState.FAILED
+    states = job.states
+    if states.count(TaskState.SUCCEEDED) == len(states):
+        return JobState.SUCCEEDED
+    if TaskState.UNSCHEDULABLE in states:
+        return JobState.UNSCHEDULABLE
+    if TaskState.KILLED in states:
+        return JobState.KILLED
+    return JobState.FAILED
+
+
+def job_reason(job: Job) -> str:
+    """Why the job is as it is, where its state alone does not tell."""
+    if job.interrupted:
+        return INTERRUPTED
+    if job.cause:
+        return job.cause
+    if is_finished(job) and job.quarantined:
+        return "quarantined"
+    return ""
+
+
+def counts(job: Job) -> dict[TaskState, int]:
+    """How many tasks are in each state, read off the cells."""
+    folded = job.states.translate(STATE_OF_CELL.ljust(256, b"\0"))
+    return {state: folded.count(state) for state in TaskState}
+
+
+def state_of(job: Job, index: Index) -> TaskState:
+    return TaskState(STATE_OF_CELL[job.states[index]])
+
+
+def columns(job: Job) -> tuple["array[int]", "array[int]"]:
+    """The attempts and end positions, made when the first task finishes and kept as long as the
+    cells: a job that waits costs a byte a task."""
+    attempts, ends = job.attempts, job.ends
+    missing = len(job.states) - len(attempts) if attempts is not None else len(job.states)
+    if attempts is None or ends is None:
+        attempts, ends = array("I"), array("Q")
+        job.attempts, job.ends = attempts, ends
+    if missing:
+        attempts.frombytes(bytes(attempts.itemsize * missing))
+        ends.frombytes(bytes(ends.itemsize * missing))
+    return attempts, ends
+
+
+def retryable(job: Job, index: Index) -> bool:
+    """Whether a manual retry may send this task back."""
+    return job.states[index] in (TaskState.QUARANTINED, KILLED_BY_LIMIT)
+
+
+def first_fresh(job: Job, start: int) -> int:
+    """The first task at or after `start` that was never leased, or the count if there is none."""
+    found = job.states.find(FRESH, start)
+    return len(job.states) if found < 0 else found

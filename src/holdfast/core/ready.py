@@ -1,0 +1,169 @@
+"""Which jobs have a task to lease, in the order they came. An index: rebuilt, never written.
+
+A job stands in the queue of its priority once, however many of its tasks wait. Tasks that never
+were leased are found by the job's cursor, so a million of them cost the queue nothing; those that
+came back stand in the job's own `due`, or in `later` until their time.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from holdfast.core.ids import NEVER, Index, Instant, JobId
+from holdfast.core.job import Job, first_fresh
+from holdfast.core.task import ASIDE, FRESH, Task
+
+STALE_SHARE = 64
+
+
+class ReadyQueue:
+    def __init__(self) -> None:
+        self.queues: dict[int, deque[JobId]] = {}
+        self.sleeping: list[tuple[Instant, JobId]] = []
+
+    def offer(self, job: Job) -> None:
+        """The job may have something to lease: put it in line, once."""
+        if job.not_before_wall != NEVER:
+            return  # The tick will record that its calendar instant has come.
+        if job.queued:
+            return
+        job.queued = True
+        queue = self.queues.get(job.spec.priority)
+        if queue is None:
+            queue = self.queues[job.spec.priority] = deque()
+        queue.append(job.job_id)
+
+    def sleep(self, job: Job, until: Instant) -> None:
+        """Look at the job again at `until`."""
+        heappush(self.sleeping, (until, job.job_id))
+
+    def wake(self, jobs: dict[JobId, Job], now: Instant) -> None:
+        """Bring in everything whose time has come."""
+        sleeping = self.sleeping
+        while sleeping and sleeping[0][0] <= now:
+            _, job_id = heappop(sleeping)
+            job = jobs.get(job_id)
+            if job is not None:
+                _promote(job, now)
+                self.offer(job)
+
+    def next_wake(self) -> Instant:
+        return self.sleeping[0][0] if self.sleeping else NEVER
+
+    def line(self, jobs: dict[JobId, Job], now: Instant) -> Iterator[Job]:
+        """The jobs with something to lease now, most urgent first, oldest first.
+
+        Grants may be applied while this is being walked; nothing may be offered. Jobs with nothing
+        left leave the line when they reach its front, or when they have become the most of it.
+        """
+        for priority in sorted(self.queues, reverse=True):
+            queue = self.queues[priority]
+            while queue and not _stands(jobs.get(queue[0]), now):
+                _leave(jobs.get(queue.popleft()))
+            passed = 0
+            for job_id in queue:
+                job = jobs.get(job_id)
+                if job is not None and has_leasable(job, now):
+                    yield job
+                else:
+                    passed += 1
+            if passed > STALE_SHARE and passed > len(queue) // 2:
+                self._thin(queue, jobs, now)
+
+    def _thin(self, queue: deque[JobId], jobs: dict[JobId, Job], now: Instant) -> None:
+        for _ in range(len(queue)):
+            job_id = queue.popleft()
+            job = jobs.get(job_id)
+            if _stands(job, now):
+                queue.append(job_id)
+            else:
+                _leave(job)
+
+
+def _stands(job: Job | None, now: Instant) -> bool:
+    return job is not None and has_leasable(job, now)
+
+
+def _leave(job: Job | None) -> None:
+    if job is not None:
+        job.queued = False
+
+
+def has_leasable(job: Job, now: Instant) -> bool:
+    if job.not_before > now:
+        return False
+    if job.cursor < len(job.states):
+        return True
+    return any(_is_due(job, index, now) for index in job.due or ())
+
+
+def take(job: Job, now: Instant, limit: int) -> list[Index]:
+    """Up to `limit` tasks to lease next: those that came back first, then fresh ones in order.
+
+    Nothing moves: the grant does that when it is applied.
+    """
+    if job.not_before > now:
+        return []
+    picked: list[Index] = []
+    if job.due:
+        seen: dict[Index, None] = {}
+        for index in job.due:
+            if len(seen) >= limit:
+                break
+            if _is_due(job, index, now):
+                seen[index] = None
+        picked.extend(seen)
+    start = job.cursor
+    states = job.states
+    want = limit - len(picked)
+    if want > 0 and start < len(states):
+        stop = start + want
+        if states[start:stop].count(FRESH) == min(want, len(states) - start):
+            picked.extend(map(Index, range(start, min(stop, len(states)))))
+        else:
+            while len(picked) < limit and start < len(states):
+                picked.append(Index(start))
+                start = first_fresh(job, start + 1)
+    return picked
+
+
+def put_back(ready: ReadyQueue, job: Job, task: Task, now: Instant) -> None:
+    """A task with a record waits (again): into `due`, or into `later` until its time."""
+    if task.not_before_wall != NEVER:
+        return
+    if task.not_before <= now:
+        if job.due is None:
+            job.due = deque()
+        job.due.append(task.index)
+        ready.offer(job)
+    else:
+        if job.later is None:
+            job.later = []
+        heappush(job.later, (task.not_before, task.index))
+        ready.sleep(job, task.not_before)
+
+
+def settle(job: Job) -> None:
+    """After a grant: drop what was taken from the front and move the cursor on."""
+    due = job.due
+    while due and job.states[due[0]] != ASIDE:
+        due.popleft()
+    if job.cursor < len(job.states) and job.states[job.cursor] != FRESH:
+        job.cursor = first_fresh(job, job.cursor)
+
+
+def _is_due(job: Job, index: Index, now: Instant) -> bool:
+    if job.states[index] != ASIDE or job.tasks is None:
+        return False
+    task = job.tasks[index]
+    return task.not_before <= now and task.not_before_wall == NEVER
+
+
+def _promote(job: Job, now: Instant) -> None:
+    later = job.later
+    while later and later[0][0] <= now:
+        _, index = heappop(later)
+        if _is_due(job, index, now):
+            if job.due is None:
+                job.due = deque()
+            job.due.append(index)

@@ -1,0 +1,33 @@
+"""One record: one accepted command, with the events it caused. The unit of the log."""
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import BrokenInvariant
+from holdfast.core.events import AnyEvent
+from holdfast.core.ids import Instant
+
+
+class Record(Struct, frozen=True, array_like=True):
+    """What was asked, by whom, and what became true. `at` is log time."""
+
+    at: Instant
+    command: str
+    actor: str
+    request_id: str
+    reason: str
+    events: tuple[AnyEvent, ...]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Record)
+
+encode_record = _encoder.encode
+
+
+def decode_record(data: bytes) -> Record:
+    """The record, or the refusal to guess what an unknown or malformed one meant."""
+    try:
+        return _decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise BrokenInvariant(f"a record cannot be read: {error}") from error

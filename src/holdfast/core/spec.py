@@ -1,0 +1,72 @@
+"""What a user asked for, as one immutable value: how a job's tasks run and when they give up."""
+
+from msgspec import Struct
+
+DEFAULT_MAX_LOSSES = 10
+NO_LIMIT = -1
+"""For limits where zero is a meaning of its own (`max_failed_tasks=0`: the first one ends it)."""
+
+
+class RetryPolicy(Struct, frozen=True, array_like=True, gc=False):
+    """How long a failed task waits before it is tried again.
+
+    `kind` is `none`, `fixed`, `linear` or `exponential`. `jitter` is the share of the delay, 0 to
+    1, that chance may take away; what it took is recorded with the failure, never asked again.
+    """
+
+    kind: str = "exponential"
+    delay_ms: int = 1_000
+    factor: float = 2.0
+    max_delay_ms: int = 60_000
+    jitter: float = 0.5
+
+
+class JobSpec(Struct, frozen=True, array_like=True, gc=False):
+    """Everything replay must know about a job besides its items.
+
+    The payload language is the worker's: `kind` and `target` say what runs, and mean nothing here.
+    Zero means "no limit" for the times, `NO_LIMIT` for the counts.
+    """
+
+    name: str
+    kind: str
+    target: str
+    retries: int = 0
+    max_losses: int = DEFAULT_MAX_LOSSES
+    retry: RetryPolicy = RetryPolicy()
+    timeout_ms: int = 0
+    job_timeout_ms: int = 0
+    schedule_timeout_ms: int = 0
+    cpus_milli: int = 1_000
+    memory_bytes: int = 0
+    gpus: int = 0
+    max_parallel: int = 0
+    max_failed_tasks: int = NO_LIMIT
+    priority: int = 0
+    namespace: str = "default"
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+def retry_delay_ms(policy: RetryPolicy, failures: int, roll: float) -> int:
+    """The wait after the `failures`-th failure. `roll` in [0, 1) is chance, thrown outside."""
+    if policy.kind == "none":
+        return 0
+    if policy.kind == "fixed":
+        delay = float(policy.delay_ms)
+    elif policy.kind == "linear":
+        delay = float(policy.delay_ms) * failures
+    elif policy.kind == "exponential":
+        # The exponent is bounded because a float overflows long before anyone retries so often.
+        delay = policy.delay_ms * policy.factor ** min(failures - 1, 64)
+    else:
+        raise ValueError(f"unknown retry policy {policy.kind!r}")
+    capped = min(delay, float(policy.max_delay_ms))
+    return int(capped * (1.0 - policy.jitter * roll))
+
+
+def loss_delay_ms(losses: int) -> int:
+    """The wait after a lost attempt: none after the first, since the worker was at fault, then
+    growing, since a task that keeps losing its worker may be what kills it."""
+    if losses <= 1:
+        return 0
+    return int(min(100 * 2 ** min(losses - 2, 16), 30_000))

@@ -1,0 +1,87 @@
+"""Everything that is true, and the indexes that can be rebuilt from it. The one mutable object.
+
+Events are folded in through `apply`, by live traffic and replay alike, so that a restart cannot
+disagree with the process it replaces.
+"""
+
+from collections import deque
+from heapq import heappush
+
+from msgspec import Struct
+
+from holdfast.core.errors import BrokenInvariant
+from holdfast.core.ids import NEVER, NOWHERE, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.job import Job
+from holdfast.core.lease import Holder
+from holdfast.core.ready import ReadyQueue
+from holdfast.core.spec import JobSpec
+
+REMEMBERED_SPECS = 256
+
+
+class SubmitKey(Struct, gc=False):
+    """A name under which a user submitted: a repeat finds the job instead of making another."""
+
+    job_id: JobId
+    digest: bytes
+    since: Instant
+
+
+class State:
+    """`position` and `time` are those of the last record applied.
+
+    Authority: jobs (with their tasks), keys, next_lease, epoch, log_id, snapshot_position.
+    Index: holders, ready, finished, open_jobs, timers, wall_timers, spec_cache.
+    """
+
+    def __init__(self) -> None:
+        self.log_id = ""
+        self.epoch = 0
+        self.position: Position = NOWHERE
+        self.time: Instant = NEVER
+        self.next_lease: LeaseId = LeaseId(1)
+        self.snapshot_position: Position = NOWHERE
+        self.jobs: dict[JobId, Job] = {}
+        self.keys: dict[str, SubmitKey] = {}
+
+        self.holders: dict[tuple[WorkerId, int], Holder] = {}
+        self.ready = ReadyQueue()
+        self.open_jobs: dict[JobId, None] = {}
+        self.finished: deque[JobId] = deque()
+        self.timers: list[tuple[Instant, JobId]] = []
+        self.wall_timers: list[tuple[Instant, JobId]] = []
+        self.spec_cache: dict[JobSpec, JobSpec] = {}
+
+    def job_of(self, job_id: JobId) -> Job:
+        """The job an event names. History never names one that is not there."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            raise BrokenInvariant(f"an event names job {job_id}, which does not exist")
+        return job
+
+    def holder(self, worker: WorkerId, incarnation: int) -> Holder:
+        key = (worker, incarnation)
+        holder = self.holders.get(key)
+        if holder is None:
+            holder = self.holders[key] = Holder(worker, incarnation, {}, {})
+        return holder
+
+    def set_timer(self, job: Job, at: Instant) -> None:
+        """Have the tick look at the job at log time `at`."""
+        if at != NEVER:
+            heappush(self.timers, (at, job.job_id))
+
+    def set_wall_timer(self, job: Job, wall: Instant) -> None:
+        """Have the tick look at the job when the wall clock shows `wall`."""
+        if wall != NEVER:
+            heappush(self.wall_timers, (wall, job.job_id))
+
+    def shared_spec(self, spec: JobSpec) -> JobSpec:
+        """One object for equal specs, so that a million small jobs share one."""
+        known = self.spec_cache.get(spec)
+        if known is not None:
+            return known
+        if len(self.spec_cache) >= REMEMBERED_SPECS:
+            self.spec_cache.pop(next(iter(self.spec_cache)))
+        self.spec_cache[spec] = spec
+        return spec

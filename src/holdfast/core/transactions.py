@@ -1,0 +1,313 @@
+"""A record as a story: who asked for what, and every single thing that was done about it.
+
+Transactions are rendered from records when somebody looks, and never stored: the log is the only
+trail. Whatever a command caused along the way (tasks killed with their job, attempts lost with
+their worker) is in the same transaction as its cause. Neighbouring tasks that took the same step
+are one action on a range, so a million of them read as one line.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from holdfast.core import events as e
+from holdfast.core.attempt import CHARGES_FAILURES, DEATHS, EndReason
+from holdfast.core.ids import NEVER, Instant, Position, task_name
+from holdfast.core.record import Record
+
+Detail = str | int | bool | None
+Details = dict[str, Detail]
+
+LOG = "log"
+"""The entity of what happens to the log itself."""
+
+
+class Action(Struct, frozen=True):
+    """One thing that was done, to one entity: `JOB`, `JOB/3`, `JOB/0-999`, a worker, the log."""
+
+    action: str
+    entity: str
+    details: Details
+
+
+class Transaction(Struct, frozen=True):
+    """One accepted command with all it caused. `time` is log time, in milliseconds."""
+
+    position: Position
+    time: Instant
+    command: str
+    actor: str
+    request_id: str
+    reason: str
+    events: tuple[e.AnyEvent, ...]
+    actions: tuple[Action, ...]
+
+
+Renderer = Callable[[Any, Record], Iterator[Action]]
+
+
+def transaction_of(record: Record, position: Position) -> Transaction:
+    """What this record tells, in the order it became true."""
+    actions = [act for event in record.events for act in RENDERERS[type(event)](event, record)]
+    return Transaction(
+        position=position,
+        time=record.at,
+        command=record.command,
+        actor=record.actor,
+        request_id=record.request_id,
+        reason=record.reason,
+        events=record.events,
+        actions=tuple(actions),
+    )
+
+
+def to_json(transaction: Transaction) -> dict[str, Any]:
+    """The transaction as plain values under names that stay.
+
+    Payloads and results appear as their size alone: they are the user's, they may be large, and
+    whoever may see them reads them where they belong.
+    """
+    return {
+        "position": transaction.position,
+        "time": transaction.time,
+        "command": transaction.command,
+        "actor": transaction.actor,
+        "request_id": transaction.request_id,
+        "reason": transaction.reason,
+        "events": [
+            {"type": type(event).__name__, **_fields(event)} for event in transaction.events
+        ],
+        "actions": [_fields(action) for action in transaction.actions],
+    }
+
+
+def worker_registered(worker: str, address: str) -> Action:
+    """A worker announced itself. The registry is safe to lose and never in the log, so this
+    action belongs to no record; it is spelled here to be spelled once."""
+    return Action("worker_registered", worker, {"address": address})
+
+
+def _fields(value: Struct) -> dict[str, Any]:
+    return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return _fields(value)
+    if isinstance(value, bytes):
+        return {"bytes": len(value)}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _ranges(
+    action: str, job_id: str, steps: Iterable[tuple[int, int, Details]]
+) -> Iterator[Action]:
+    """Steps (first, last, details) with neighbours of the same details drawn together."""
+    pending: tuple[int, int, Details] | None = None
+    for first, last, details in steps:
+        if pending is not None and first == pending[1] + 1 and details == pending[2]:
+            pending = (pending[0], last, details)
+            continue
+        if pending is not None:
+            yield _on_range(action, job_id, *pending)
+        pending = (first, last, details)
+    if pending is not None:
+        yield _on_range(action, job_id, *pending)
+
+
+def _on_range(action: str, job_id: str, first: int, last: int, details: Details) -> Action:
+    entity = task_name(job_id, first) if first == last else f"{job_id}/{first}-{last}"
+    return Action(action, entity, details)
+
+
+def _log_opened(event: e.LogOpened, record: Record) -> Iterator[Action]:
+    yield Action("log_opened", LOG, {"epoch": event.epoch, "host": event.host, "pid": event.pid})
+
+
+def _job_submitted(event: e.JobSubmitted, record: Record) -> Iterator[Action]:
+    created: Details = {"job_id": event.job_id}
+    if event.count:
+        yield from _ranges("task_created", event.job_id, [(0, event.count - 1, created)])
+    yield Action("job_submitted", event.job_id, {"num_tasks": event.count})
+
+
+def _tasks_added(event: e.TasksAdded, record: Record) -> Iterator[Action]:
+    last = event.first + len(event.items) - 1
+    yield from _ranges("task_created", event.job_id, [(event.first, last, {"job_id": event.job_id})])
+
+
+def _job_sealed(event: e.JobSealed, record: Record) -> Iterator[Action]:
+    details: Details = {"num_tasks": event.count, "interrupted": event.interrupted}
+    yield Action("job_sealed", event.job_id, details)
+
+
+def _leases_granted(event: e.LeasesGranted, record: Record) -> Iterator[Action]:
+    steps: list[tuple[int, int, Details]] = [
+        (index, index, {"worker_id": event.worker, "attempt": attempt})
+        for index, attempt in zip(event.indices, event.attempts, strict=True)
+    ]
+    yield from _ranges("task_assigned", event.job_id, steps)
+
+
+def _attempts_started(event: e.AttemptsStarted, record: Record) -> Iterator[Action]:
+    steps: list[tuple[int, int, Details]] = [(s.index, s.index, {}) for s in event.starts]
+    yield from _ranges("task_running", event.job_id, steps)
+
+
+def _leases_extended(event: e.LeasesExtended, record: Record) -> Iterator[Action]:
+    details: Details = {"until": event.until, "exceptions": len(event.exceptions)}
+    yield Action("leases_extended", event.worker, details)
+
+
+def _leases_rearmed(event: e.LeasesRearmed, record: Record) -> Iterator[Action]:
+    yield Action("leases_rearmed", LOG, {"until": event.until})
+
+
+def _tasks_completed(event: e.TasksCompleted, record: Record) -> Iterator[Action]:
+    """A result was accepted, which only an attempt that ended well can have: its code is zero."""
+    indices = [commit.index for commit in event.commits]
+    done: list[tuple[int, int, Details]] = [(i, i, {"exit_code": 0}) for i in indices]
+    freed: list[tuple[int, int, Details]] = [(i, i, {"worker_id": event.worker}) for i in indices]
+    yield from _ranges("task_succeeded", event.job_id, done)
+    yield from _ranges("task_unassigned", event.job_id, freed)
+
+
+def _task_committed(event: e.TaskCommitted, record: Record) -> Iterator[Action]:
+    name = task_name(event.job_id, event.commit.index)
+    yield Action("task_committed", name, {"owed": len(event.owed)})
+    yield Action("task_unassigned", name, {"worker_id": event.worker})
+
+
+def _effect_delivered(event: e.EffectDelivered, record: Record) -> Iterator[Action]:
+    yield Action("effect_delivered", task_name(event.job_id, event.index), {"entry": event.entry})
+
+
+def _task_done(event: e.TaskDone, record: Record) -> Iterator[Action]:
+    name = task_name(event.job_id, event.index)
+    yield Action("effect_delivered", name, {"entry": event.entry})
+    yield Action("task_succeeded", name, {"exit_code": 0})
+
+
+def _end(job_id: str, end: e.End, *, can_retry: bool) -> Iterator[Action]:
+    """How one attempt ended, and that its worker has it no more."""
+    name = task_name(job_id, end.index)
+    if end.reason in CHARGES_FAILURES:
+        details: Details = {"error": end.error, "can_retry": can_retry, "exit_code": end.exit_code}
+        yield Action("task_failed", name, {**details, "reason": end.reason})
+    elif end.reason in DEATHS:
+        lost: Details = {"worker_id": end.worker, "can_retry": can_retry, "error": end.error}
+        yield Action("task_worker_failed", name, {**lost, "reason": end.reason})
+    elif end.reason == EndReason.KILLED:
+        yield Action("task_killed", name, {"reason": end.error})
+    else:
+        yield Action("task_released", name, {"worker_id": end.worker, "reason": end.reason})
+    yield Action("task_unassigned", name, {"worker_id": end.worker})
+
+
+def _attempts_returned(event: e.AttemptsReturned, record: Record) -> Iterator[Action]:
+    for end in event.ends:
+        yield from _end(event.job_id, end, can_retry=True)
+        waits: Details = {} if end.not_before == NEVER else {"not_before": end.not_before}
+        yield Action("task_requeued", task_name(event.job_id, end.index), waits)
+
+
+def _tasks_quarantined(event: e.TasksQuarantined, record: Record) -> Iterator[Action]:
+    for end in event.ends:
+        yield from _end(event.job_id, end, can_retry=False)
+        used: Details = {"failures": end.failures, "losses": end.losses, "spent": end.charged}
+        yield Action("task_quarantined", task_name(event.job_id, end.index), used)
+
+
+def _tasks_killed(event: e.TasksKilled, record: Record) -> Iterator[Action]:
+    reason = record.reason or event.cause
+    spans: list[tuple[int, int, Details]] = [
+        (span.first, span.last, {"reason": reason}) for span in event.spans
+    ]
+    yield from _ranges("task_killed", event.job_id, spans)
+    for end in event.ends:
+        yield from _end(event.job_id, end, can_retry=False)
+        if end.reason != EndReason.KILLED:
+            yield Action("task_killed", task_name(event.job_id, end.index), {"reason": reason})
+
+
+def _job_cancelled(event: e.JobCancelled, record: Record) -> Iterator[Action]:
+    details: Details = {"reason": event.reason, "cause": event.cause}
+    yield Action("job_cancelled", event.job_id, details)
+
+
+def _tasks_unschedulable(event: e.TasksUnschedulable, record: Record) -> Iterator[Action]:
+    spans: list[tuple[int, int, Details]] = [
+        (span.first, span.last, {"reason": event.reason}) for span in event.spans
+    ]
+    yield from _ranges("task_unschedulable", event.job_id, spans)
+
+
+def _task_rescheduled(event: e.TaskRescheduled, record: Record) -> Iterator[Action]:
+    details: Details = {"not_before": event.not_before, "not_before_wall": event.not_before_wall}
+    yield Action("task_rescheduled", task_name(event.job_id, event.index), details)
+
+
+def _task_due(event: e.TaskDue, record: Record) -> Iterator[Action]:
+    yield Action("task_due", task_name(event.job_id, event.index), {})
+
+
+def _job_due(event: e.JobDue, record: Record) -> Iterator[Action]:
+    yield Action("job_due", event.job_id, {})
+
+
+def _tasks_retried(event: e.TasksRetried, record: Record) -> Iterator[Action]:
+    details: Details = {"generation": event.generation}
+    spans = [(span.first, span.last, details) for span in event.spans]
+    yield from _ranges("task_retried", event.job_id, spans)
+    yield from _ranges("task_requeued", event.job_id, [(s.first, s.last, {}) for s in event.spans])
+
+
+def _worker_lost(event: e.WorkerLost, record: Record) -> Iterator[Action]:
+    yield Action("worker_failed", event.worker, {"error": event.error})
+
+
+def _jobs_forgotten(event: e.JobsForgotten, record: Record) -> Iterator[Action]:
+    for job_id in event.job_ids:
+        yield Action("job_forgotten", job_id, {})
+
+
+def _keys_forgotten(event: e.KeysForgotten, record: Record) -> Iterator[Action]:
+    for key in event.keys:
+        yield Action("key_forgotten", key, {})
+
+
+def _snapshot_installed(event: e.SnapshotInstalled, record: Record) -> Iterator[Action]:
+    details: Details = {"at_position": event.at_position, "state_hash": event.state_hash}
+    yield Action("snapshot_installed", LOG, details)
+
+
+RENDERERS: Final[dict[type[e.Event], Renderer]] = {
+    e.LogOpened: _log_opened,
+    e.JobSubmitted: _job_submitted,
+    e.TasksAdded: _tasks_added,
+    e.JobSealed: _job_sealed,
+    e.LeasesGranted: _leases_granted,
+    e.AttemptsStarted: _attempts_started,
+    e.LeasesExtended: _leases_extended,
+    e.LeasesRearmed: _leases_rearmed,
+    e.TasksCompleted: _tasks_completed,
+    e.TaskCommitted: _task_committed,
+    e.EffectDelivered: _effect_delivered,
+    e.TaskDone: _task_done,
+    e.AttemptsReturned: _attempts_returned,
+    e.TasksQuarantined: _tasks_quarantined,
+    e.TasksKilled: _tasks_killed,
+    e.JobCancelled: _job_cancelled,
+    e.TasksUnschedulable: _tasks_unschedulable,
+    e.TaskRescheduled: _task_rescheduled,
+    e.TaskDue: _task_due,
+    e.JobDue: _job_due,
+    e.TasksRetried: _tasks_retried,
+    e.WorkerLost: _worker_lost,
+    e.JobsForgotten: _jobs_forgotten,
+    e.KeysForgotten: _keys_forgotten,
+    e.SnapshotInstalled: _snapshot_installed,
+}

@@ -1,0 +1,105 @@
+"""Reading a folder that another process may be writing: no lock, nothing cut, nothing written."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from holdfast.wal.disk import Disk, RealDisk, read_all
+from holdfast.wal.errors import LogDamaged
+from holdfast.wal.file import WAL_FOLDER
+from holdfast.wal.frames import Frame
+from holdfast.wal.hint import HINT_NAME, Hint, judge_slots
+from holdfast.wal.kept import KeptRecords
+from holdfast.wal.recovery import Clean, Survey, Torn
+from holdfast.wal.segments import SEGMENT_HEADER_BYTES, History, decode_header, segment_paths
+
+LOOKS: Final = 5
+
+
+class FolderReader:
+    """A log folder as it stood at one moment, up to the last complete frame.
+
+    `damage` is what ended the good part, when the folder was read leniently; `verdict` is how the
+    good part ends otherwise.
+    """
+
+    def __init__(self, disk: Disk, folder: Path, found: Survey, damage: LogDamaged | None) -> None:
+        self.path = folder
+        self.log_id = found.log_id.hex()
+        self.epoch = found.edge.epoch
+        self.last = found.edge.position
+        self.head = found.edge.chain
+        self.damage = damage
+        self.verdict: Clean | Torn = found.verdict
+        self._history = History(disk, found.seed, found.segments)
+        self._kept = KeptRecords(disk, folder)
+
+    @property
+    def oldest(self) -> int:
+        return self._history.oldest
+
+    def read(self, position: int = 1) -> Iterator[Frame]:
+        """Frames from the one that holds `position`; `HistoryGone` when it was dropped."""
+        return self._history.read(position, lambda: self.last)
+
+    def record(self, position: int) -> tuple[Frame, bytes]:
+        if 1 <= position < self.oldest:
+            kept = self._kept.find(position, self.oldest)
+            return kept, kept.records[0]
+        frame = self._history.frame(position)
+        return frame, frame.records[position - frame.first]
+
+    def chain_after(self, position: int) -> bytes | None:
+        return self._history.chain_after(position)
+
+
+def read_folder(
+    path: Path | str, *, disk: Disk | None = None, lenient: bool = False
+) -> FolderReader:
+    """Look at a log folder, live or not.
+
+    A writer may be in the middle of a frame, a rotation or a drop, so what looks damaged is looked
+    at again: real damage stays where it is. It raises `LogDamaged`; leniently, the good part before
+    it can be read and the damage is told by the reader.
+    """
+    disk = disk or RealDisk()
+    folder = Path(path)
+    seen: tuple[Path, int] | None = None
+    for _ in range(LOOKS):
+        try:
+            return _look(disk, folder, lenient=lenient and seen is not None)
+        except FileNotFoundError:
+            continue
+        except LogDamaged as damage:
+            if seen == (damage.file, damage.offset):
+                raise
+            seen = (damage.file, damage.offset)
+    return _look(disk, folder, lenient=lenient)
+
+
+def _look(disk: Disk, folder: Path, *, lenient: bool) -> FolderReader:
+    wal = folder / WAL_FOLDER
+    # The hint is read first: whatever it names is on disk by the time the frames are read.
+    hint = _hint(disk, wal, lenient=lenient)
+    found = Survey(disk, wal, hint, hint_is_whole=True)
+    try:
+        found.run()
+    except LogDamaged as damage:
+        if not lenient or not found.segments:
+            raise
+        return FolderReader(disk, folder, found, damage)
+    return FolderReader(disk, folder, found, None)
+
+
+def _hint(disk: Disk, wal: Path, *, lenient: bool) -> Hint:
+    path = wal / HINT_NAME
+    if not disk.exists(wal) or not segment_paths(disk, wal):
+        raise LogDamaged(path, 0, "there is no log here")
+    reading = judge_slots(read_all(disk, path)) if disk.exists(path) else None
+    if reading is not None:
+        return reading.hint
+    if not lenient:
+        raise LogDamaged(path, 0, "neither copy of what was acknowledged can be read")
+    first = segment_paths(disk, wal)[0]
+    header = decode_header(first, read_all(disk, first)[:SEGMENT_HEADER_BYTES])
+    return Hint(header.log_id, 0, header.first - 1, 0, 0, header.chain)

@@ -1,0 +1,102 @@
+"""Space prepared ahead: the next segment is zero-filled and synced before it is needed.
+
+Zeros are really written, because space that is only reserved may still have to be allocated by a
+frame's write. Running out of disk here is backpressure: nothing of the log is touched.
+"""
+
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from holdfast.wal.disk import Disk, is_full, write_all
+from holdfast.wal.frames import Edge
+from holdfast.wal.segments import (
+    NEXT_NAME,
+    SEGMENT_HEADER_BYTES,
+    Segment,
+    SegmentHeader,
+    segment_name,
+)
+
+SMALLEST_BYTES: Final = 1024 * 1024
+LARGEST_BYTES: Final = 64 * 1024 * 1024
+PAGE_BYTES: Final = 4096
+FILL_BYTES: Final = 1024 * 1024
+
+
+class SegmentSpace:
+    """Makes segments. `pressure` is up while the last attempt found the disk full."""
+
+    def __init__(self, disk: Disk, folder: Path, segment_bytes: int | None) -> None:
+        self.pressure = False
+        self._disk = disk
+        self._folder = folder
+        self._fixed = segment_bytes
+        self._ready = 0
+        self._preparing = Lock()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready > 0
+
+    def size_after(self, current: int) -> int:
+        """How large the segment after one of `current` bytes should be: small logs stay small."""
+        if self._fixed is not None:
+            return self._fixed
+        return min(LARGEST_BYTES, max(SMALLEST_BYTES, 2 * current))
+
+    def prepare(self, frame_bytes: int, current: int) -> bool:
+        """Have space ready for a frame of this size; False, with pressure, while there is none."""
+        needed = SEGMENT_HEADER_BYTES + frame_bytes
+        size = max(self.size_after(current), -(-needed // PAGE_BYTES) * PAGE_BYTES)
+        with self._preparing:
+            if self._ready >= needed and self._ready:
+                return True
+            self._ready = 0
+            try:
+                self._fill(size)
+            except OSError as error:
+                if not is_full(error):
+                    raise
+                self._give_back()
+                self.pressure = True
+                return False
+            self._ready = size
+            self.pressure = False
+            return True
+
+    def begin(self, log_id: bytes, edge: Edge, epoch: int) -> Segment:
+        """Turn the prepared space into the segment that continues `edge`, durably."""
+        header = SegmentHeader(log_id, edge.position + 1, epoch, edge.chain)
+        source = self._folder / NEXT_NAME
+        target = self._folder / segment_name(header.first)
+        with self._preparing:
+            size, self._ready = self._ready, 0
+            fd = self._disk.open(source, write=True)
+            try:
+                write_all(self._disk, fd, header.encode(), 0)
+                self._disk.fsync(fd)
+            finally:
+                self._disk.close(fd)
+            self._disk.rename(source, target)
+            self._disk.fsync_dir(self._folder)
+        return Segment(target, header, size)
+
+    def _fill(self, size: int) -> None:
+        """Zeros from end to end, also over what an earlier writer left: that needs no new space."""
+        fd = self._disk.open(self._folder / NEXT_NAME, create=True)
+        try:
+            if self._disk.size(fd) > size:
+                self._disk.truncate(fd, size)
+            zeros = bytes(min(size, FILL_BYTES))
+            for offset in range(0, size, FILL_BYTES):
+                write_all(self._disk, fd, zeros[: size - offset], offset)
+            self._disk.fsync(fd)
+        finally:
+            self._disk.close(fd)
+
+    def _give_back(self) -> None:
+        """A half-filled file would keep the disk full for everyone else."""
+        path = self._folder / NEXT_NAME
+        if self._disk.exists(path):
+            self._disk.unlink(path)

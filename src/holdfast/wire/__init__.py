@@ -1,0 +1,1 @@
+"""The messages workers and coordinators speak. Knows no transport and no policy."""

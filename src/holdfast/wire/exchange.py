@@ -1,0 +1,100 @@
+"""The exchange: what a worker says happened, and what it is told to do next.
+
+A worker pulls. It numbers its exchanges within an incarnation and names the last reply it
+received, so that a grant in a lost reply is repeated and one that was received but is not held
+ends at once. Local workers speak these very messages in memory; a transport adds bytes, nothing
+else. Times are spans ending now (`ran_ms`), never instants: two machines share no clock.
+"""
+
+from msgspec import Struct
+
+from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
+from holdfast.core.reports import Done, Failed, Released, Started
+
+__all__ = [
+    "Capacity",
+    "Done",
+    "Exchange",
+    "Failed",
+    "Item",
+    "Released",
+    "Reply",
+    "Run",
+    "Started",
+    "Verdict",
+]
+
+
+class Item(Struct, frozen=True, array_like=True, gc=False):
+    """One leased task of a run. `payload` is opaque: only the worker's runner reads it."""
+
+    index: Index
+    lease_id: LeaseId
+    attempt: int
+    payload: bytes
+
+
+class Run(Struct, frozen=True, array_like=True, gc=False):
+    """Leased tasks of one job for one slot, to be run one after another in this order.
+
+    `alone` marks a task whose last attempt ended in a death: its start must be durable (reported
+    and answered) before it runs, so that a task which kills its host is found by name.
+    """
+
+    job_id: JobId
+    slot: int
+    kind: str
+    target: str
+    timeout_ms: int
+    term_ms: int
+    alone: bool
+    task_count: int
+    items: tuple[Item, ...]
+
+
+class Capacity(Struct, frozen=True, array_like=True, gc=False):
+    """What a worker offers. `slots` bounds how many attempts run at once."""
+
+    slots: int
+    cpus_milli: int
+    memory_bytes: int
+    gpus: int
+
+
+class Exchange(Struct, frozen=True, array_like=True):
+    """One message of a worker. Reports are repeated until a reply names this number."""
+
+    worker: WorkerId
+    incarnation: int
+    number: int
+    seen: int
+    capacity: Capacity
+    started: tuple[Started, ...]
+    done: tuple[Done, ...]
+    failed: tuple[Failed, ...]
+    released: tuple[Released, ...]
+    held: tuple[LeaseId, ...]
+    occupied: int
+    draining: bool
+
+
+class Verdict(Struct, frozen=True, array_like=True, gc=False):
+    """A report that was not simply accepted. Final: the worker drops the attempt."""
+
+    lease_id: LeaseId
+    verdict: str
+    why: str
+
+
+class Reply(Struct, frozen=True, array_like=True):
+    """The answer to exchange `number`: every report in it not named in `verdicts` was accepted.
+
+    `stops` end attempts that lost their right to run; `recalls` ask back leases that have not
+    started, and the worker answers with `released` for those it could still take out.
+    """
+
+    number: int
+    verdicts: tuple[Verdict, ...]
+    stops: tuple[Verdict, ...]
+    recalls: tuple[LeaseId, ...]
+    runs: tuple[Run, ...]

@@ -1,0 +1,216 @@
+"""A warm child: a process that runs the tasks of one lane, one after another.
+
+It was exec'd, never forked, so it shares nothing with its parent but a socket and the slate. The
+main thread runs user code; one thread listens to the parent, another sends results that have
+waited long enough. It dies with its parent: the kernel sees to that where it can, and the end of
+the socket says so everywhere.
+"""
+
+import ctypes
+import faulthandler
+import io
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from queue import SimpleQueue
+from typing import Final
+
+from holdfast.core.ids import LeaseId
+from holdfast.wire.exchange import Run
+from holdfast.worker import frames
+from holdfast.worker.bell import Bell
+from holdfast.worker.calls import Calls
+from holdfast.worker.frames import Broke, Doom, Ran, Withdrawn, array_of, encode, frame
+from holdfast.worker.functions import MissingGuard
+from holdfast.worker.lanes import Entry
+from holdfast.worker.payloads import Bound
+from holdfast.worker.slate import NO_LEASE, Slate
+from holdfast.worker.troubles import describe
+
+# The parent gives the child its own search path, so that both import the same code. The program's
+# folder, which Python would search first, might hold a module that hides one of ours.
+BOOT: Final = (
+    "import sys; sys.path[:] = sys.argv.pop().split('\\n'); "
+    "from holdfast.worker.child import main; main()"
+)
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class Child:
+    """The lane inside the child. One lock guards the socket, the slate and who owns a task."""
+
+    def __init__(self, link: socket.socket, slate: Slate) -> None:
+        self._link = link
+        self._slate = slate
+        self._lock = threading.Lock()
+        self._queue: deque[Entry] = deque()
+        self._unstarted: set[LeaseId] = set()
+        self._tokens: SimpleQueue[bool] = SimpleQueue()
+        self._bell = Bell(self.flush)
+        self._calls = Calls()
+        self._prepared: Run | None = None
+        self._call: Bound | None = None
+        self._obstacle: MissingGuard | None = None
+
+    def work(self) -> None:
+        """Run tasks until the parent says leave."""
+        outcome: bytes | None = None
+        now_ns = time.monotonic_ns()
+        while True:
+            entry = self._next(outcome, now_ns)
+            if entry is None:
+                self.flush()
+                if not self._tokens.get():
+                    break
+                outcome, now_ns = None, time.monotonic_ns()
+                continue
+            outcome = self._perform(entry, now_ns)
+            now_ns = time.monotonic_ns()
+        self._calls.close()
+
+    def flush(self) -> None:
+        """Send what stands on the slate."""
+        self._bell.hush()
+        with self._lock:
+            self._flush()
+
+    def listen(self, stream: io.BufferedReader) -> None:
+        """Obey the parent until it is gone; then take everything we started along."""
+        while True:
+            head = stream.read(frames.HEAD.size)
+            if len(head) < frames.HEAD.size:
+                break
+            length, kind = frames.HEAD.unpack(head)
+            body = stream.read(length)
+            if len(body) < length:
+                break
+            self._obey(kind, body)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    def _obey(self, kind: int, body: bytes) -> None:
+        if kind == frames.RUN:
+            run = frames.decode_run(body)
+            with self._lock:
+                self._unstarted.update(item.lease_id for item in run.items)
+                self._queue.extend((run, item) for item in run.items)
+            self._tokens.put(True)
+        elif kind == frames.WITHDRAW:
+            asked = frames.decode_withdraw(body).lease_ids
+            with self._lock:
+                taken = [lease_id for lease_id in asked if lease_id in self._unstarted]
+                self._unstarted.difference_update(taken)
+                answer = encode(Withdrawn(asked=asked, taken=taken))
+                self._link.sendall(frame(frames.WITHDRAWN, answer))
+        elif kind == frames.LEAVE:
+            self._tokens.put(False)
+
+    def _next(self, outcome: bytes | None, now_ns: int) -> Entry | None:
+        """Write down how the last task ended and name the next one, in one step.
+
+        A task asked back either is named on the slate already or will never begin, and the
+        parent can tell which.
+        """
+        with self._lock:
+            if outcome is not None:
+                self._keep(outcome)
+            while self._queue:
+                entry = self._queue.popleft()
+                lease_id = entry[1].lease_id
+                if lease_id in self._unstarted:
+                    self._unstarted.remove(lease_id)
+                    self._slate.name(lease_id, now_ns)
+                    return entry
+            self._slate.name(NO_LEASE, 0)
+            return None
+
+    def _keep(self, outcome: bytes) -> None:
+        if not self._slate.add(outcome):
+            self._flush()
+            if not self._slate.add(outcome):
+                # Larger than the slate: it leaves before the next task can do any harm.
+                self._link.sendall(frame(frames.OUTCOMES, array_of(1, outcome)))
+                return
+        if self._bell.is_quiet:
+            self._bell.ring_soon()
+
+    def _flush(self) -> None:
+        count, encoded = self._slate.unsent()
+        if count:
+            self._link.sendall(frame(frames.OUTCOMES, array_of(count, encoded)))
+            self._slate.clear()
+
+    def _perform(self, entry: Entry, began_ns: int) -> bytes | None:
+        run, item = entry
+        if run is not self._prepared:
+            self._call, self._prepared = self._prepare(run), run
+        if self._call is None:
+            self._refuse(item.lease_id)
+            return None
+        try:
+            result = self._call(item)
+            return encode(Ran(item.lease_id, (time.monotonic_ns() - began_ns) // 1000, result))
+        except BaseException as error:  # noqa: BLE001 - whatever user code raises ends its attempt
+            trouble = describe(error)
+            ran_us = (time.monotonic_ns() - began_ns) // 1000
+            return encode(
+                Broke(item.lease_id, ran_us, trouble.error, trouble.traceback, trouble.exit_code)
+            )
+
+    def _prepare(self, run: Run) -> Bound | None:
+        try:
+            return self._calls.prepare(run.kind, run.target)
+        except MissingGuard as error:
+            self._obstacle = error
+            return None
+
+    def _refuse(self, lease_id: LeaseId) -> None:
+        kind, message = type(self._obstacle).__name__, str(self._obstacle)
+        doom = encode(Doom(lease_id=lease_id, kind=kind, message=message))
+        with self._lock:
+            self._link.sendall(frame(frames.DOOM, doom))
+
+
+def die_with(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent dies, where the kernel knows how."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        # It died before we asked.
+        os._exit(1)
+
+
+def listen_to_signals() -> None:
+    """A parent may ignore or block signals, and an exec'd child would go on doing so."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def main() -> None:
+    """Started by `WarmChild` with the parent's pid and three descriptors."""
+    parent, link_fd, slate_fd, crash_fd = map(int, sys.argv[1:5])
+    die_with(parent)
+    listen_to_signals()
+    for descriptor in (link_fd, slate_fd, crash_fd):
+        # A program started by a task must not keep the socket open after our death.
+        os.set_inheritable(descriptor, False)
+    faulthandler.enable(file=crash_fd, all_threads=False)
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper):
+            # What a task printed is out when the task is killed.
+            output.reconfigure(line_buffering=True)
+    link = socket.socket(fileno=link_fd)
+    stream = link.makefile("rb", buffering=1 << 16)
+    length, _ = frames.HEAD.unpack(stream.read(frames.HEAD.size))
+    sys.argv[:] = frames.decode_setup(stream.read(length)).argv
+    child = Child(link, Slate(slate_fd))
+    threading.Thread(
+        target=child.listen, args=(stream,), name="holdfast-listen", daemon=True
+    ).start()
+    link.sendall(frame(frames.READY))
+    child.work()

@@ -1,0 +1,66 @@
+"""What the agent asks of whatever runs user code: threads here, warm children there.
+
+An executor owns lanes, one a slot. A lane runs its tasks one after another in the order they were
+given; an idle lane may take unstarted tasks of the same job from a longer one. The agent calls
+every method from one thread; the executor's own threads meet it only in `harvest`.
+"""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.core.ids import Index, JobId, LeaseId
+from holdfast.wire.exchange import Done, Failed, Released, Run
+
+
+class Running(Struct, frozen=True, gc=False):
+    """An attempt under way: since when (monotonic milliseconds), and how long it may take."""
+
+    job_id: JobId
+    index: Index
+    lease_id: LeaseId
+    since_ms: int
+    timeout_ms: int
+
+
+class Harvest(Struct, frozen=True):
+    """What has ended since the last harvest. Each attempt appears in exactly one list, once."""
+
+    done: list[Done]
+    failed: list[Failed]
+    released: list[Released]
+
+
+class Executor(Protocol):
+    slots: int
+
+    def start(self) -> None:
+        """Bring the lanes up. Nothing is spawned before it is needed."""
+
+    def assign(self, run: Run) -> None:
+        """Queue the items of `run` behind what lane `run.slot` already holds."""
+
+    def harvest(self) -> Harvest:
+        """Take everything that ended since the last call, without waiting."""
+
+    def running(self) -> list[Running]:
+        """The attempts under way now: at most one a lane, those given up not included."""
+
+    def recall(self, lease_ids: frozenset[LeaseId]) -> None:
+        """Take back those that have not started; they appear as `Released(started=False)`."""
+
+    def stop(self, lease_id: LeaseId) -> None:
+        """End an attempt whose outcome nobody wants any more: nothing is reported for it.
+
+        Unstarted: dropped. Running in a process: killed. Running in a thread: given up; its slot
+        stays occupied until the function returns, and what it returns is thrown away.
+        """
+
+    def occupied(self) -> int:
+        """Lanes held by attempts that were given up and have not returned."""
+
+    def close(self, grace_ms: int) -> Harvest:
+        """Stop starting, wait up to `grace_ms` for what runs, then end it.
+
+        The harvest holds what ended in time and a `Released` for everything that did not.
+        """

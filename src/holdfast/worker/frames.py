@@ -1,0 +1,117 @@
+"""What a parent and its warm child say to each other, and how it looks on the socket between them.
+
+A frame is a length, a kind and a body in msgpack. Outcomes travel many in a frame: the child
+keeps them encoded, one after another, and puts the head of an array before them when it sends.
+
+to the child    SETUP once, RUN for tasks, WITHDRAW for tasks asked back, LEAVE
+to the parent   READY once, OUTCOMES, WITHDRAWN, DOOM when nothing can run
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from holdfast.core.ids import LeaseId
+from holdfast.wire.exchange import Run
+
+SETUP: Final = 1
+RUN: Final = 2
+WITHDRAW: Final = 3
+LEAVE: Final = 4
+READY: Final = 5
+OUTCOMES: Final = 6
+WITHDRAWN: Final = 7
+DOOM: Final = 8
+
+HEAD: Final = struct.Struct("<IB")
+_ARRAY: Final = struct.Struct(">BI")
+_ARRAY_32: Final = 0xDD
+
+encode: Final = Encoder().encode
+
+
+class Setup(Struct, frozen=True, array_like=True):
+    """What a child takes over from the program it works for."""
+
+    argv: list[str]
+
+
+class Withdraw(Struct, frozen=True, array_like=True):
+    """Tasks the parent would like to have back."""
+
+    lease_ids: list[LeaseId]
+
+
+class Withdrawn(Struct, frozen=True, array_like=True):
+    """The answer: `taken` had not begun and never will; the rest is running or has ended."""
+
+    asked: list[LeaseId]
+    taken: list[LeaseId]
+
+
+class Doom(Struct, frozen=True, array_like=True):
+    """Nothing can run in this child. The task that found out has not begun."""
+
+    lease_id: LeaseId
+    kind: str
+    message: str
+
+
+class Ran(Struct, frozen=True, array_like=True, tag=0, gc=False):
+    """A task returned."""
+
+    lease_id: LeaseId
+    ran_us: int
+    result: bytes
+
+
+class Broke(Struct, frozen=True, array_like=True, tag=1, gc=False):
+    """A task raised."""
+
+    lease_id: LeaseId
+    ran_us: int
+    error: str
+    traceback: str
+    exit_code: int | None
+
+
+decode_setup: Final = Decoder(Setup).decode
+decode_run: Final = Decoder(Run).decode
+decode_withdraw: Final = Decoder(Withdraw).decode
+decode_withdrawn: Final = Decoder(Withdrawn).decode
+decode_doom: Final = Decoder(Doom).decode
+decode_outcomes: Final = Decoder(list[Ran | Broke]).decode
+
+
+def frame(kind: int, body: bytes = b"") -> bytes:
+    return HEAD.pack(len(body), kind) + body
+
+
+def array_of(count: int, encoded: bytes) -> bytes:
+    """One msgpack array of `count` values that are encoded already."""
+    return _ARRAY.pack(_ARRAY_32, count) + encoded
+
+
+class Inbox:
+    """Bytes as they come from a socket, cut into frames. A frame cut short by a death is lost."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        self._bytes += chunk
+
+    def frames(self) -> Iterator[tuple[int, bytes]]:
+        start = 0
+        while len(self._bytes) - start >= HEAD.size:
+            length, kind = HEAD.unpack_from(self._bytes, start)
+            end = start + HEAD.size + length
+            if len(self._bytes) < end:
+                break
+            yield kind, bytes(self._bytes[start + HEAD.size : end])
+            start = end
+        if start:
+            del self._bytes[:start]

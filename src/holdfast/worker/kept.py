@@ -1,0 +1,139 @@
+"""A lane whose tasks run in a child: what waits here, what is inside, and who runs it.
+
+Tasks are handed to the child in small helpings, about 20 ms of work, so that most of what waits
+can be taken back or given to another lane without asking anybody.
+"""
+
+import os
+from collections import deque
+from typing import Final
+
+from msgspec import structs
+
+from holdfast.core.ids import JobId, LeaseId
+from holdfast.wire.exchange import Run
+from holdfast.worker import frames
+from holdfast.worker.frames import Broke, Ran, Withdraw, encode
+from holdfast.worker.lanes import STEAL_MAX, Entry
+from holdfast.worker.slate import Slate, shared_file
+from holdfast.worker.warm import WarmChild
+
+HELPING_US: Final = 20_000
+WINDOW_FIRST: Final = 4
+WINDOW_LEAST: Final = 2
+WINDOW_MOST: Final = 1024
+
+
+class KeptLane:
+    """Used by the keeper's thread alone, but for the slate, which anybody may read."""
+
+    def __init__(self) -> None:
+        self.slate = Slate(shared_file("holdfast-slate"))
+        self.crash = shared_file("holdfast-crash")
+        self.queue: deque[Entry] = deque()
+        # Given to the child and not yet answered for, in the order given.
+        self.inside: dict[LeaseId, Entry] = {}
+        self.asked_back: set[LeaseId] = set()
+        self.job: JobId | None = None
+        self.child: WarmChild | None = None
+        self.is_ready = False
+        self.has_run = False
+        self.is_leaving = False
+        # When a child being ended by us gets SIGKILL; None while it may live.
+        self.kill_at: float | None = None
+        # When the next child may start, and how many in a row died before they were of use.
+        self.spawn_at = 0.0
+        self.barren = 0
+        self._window = WINDOW_FIRST
+
+    @property
+    def is_usable(self) -> bool:
+        return self.child is not None and self.kill_at is None and not self.is_leaving
+
+    @property
+    def is_idle(self) -> bool:
+        return self.is_usable and self.is_ready and not self.inside and not self.queue
+
+    def take_over(self, child: WarmChild) -> None:
+        self.child = child
+        self.is_ready = self.has_run = self.is_leaving = False
+        self.kill_at = None
+
+    def has_proved_itself(self) -> None:
+        """The child has run something, so children can run here."""
+        self.has_run = True
+        self.barren = 0
+
+    def line_up(self, run: Run, entries: list[Entry]) -> None:
+        if run.job_id != self.job:
+            # Another job says nothing about how long these take.
+            self._window = WINDOW_FIRST
+            self.job = run.job_id
+        self.queue.extend(entries)
+
+    def feed(self) -> None:
+        """Give the child its next helping once half of the last one is answered for."""
+        if self.child is None or not self.is_usable or len(self.inside) > self._window // 2:
+            return
+        room = self._window - len(self.inside)
+        while self.queue and room > 0:
+            run = self.queue[0][0]
+            helping: list[Entry] = []
+            while self.queue and self.queue[0][0] is run and len(helping) < room:
+                helping.append(self.queue.popleft())
+            room -= len(helping)
+            self.inside.update((entry[1].lease_id, entry) for entry in helping)
+            items = tuple(item for _, item in helping)
+            whole = run if len(items) == len(run.items) else structs.replace(run, items=items)
+            self.child.send(frames.RUN, encode(whole))
+
+    def learn(self, outcomes: list[Ran | Broke]) -> None:
+        """Fit the helpings to how long tasks take."""
+        spent_us = sum(outcome.ran_us for outcome in outcomes)
+        fitting = HELPING_US * len(outcomes) // max(spent_us, 1)
+        self._window = max(WINDOW_LEAST, min(fitting, self._window * 2, WINDOW_MOST))
+
+    def ask_back(self, lease_ids: list[LeaseId]) -> None:
+        """Ask the child, once, for tasks it may not have begun. The answer comes as a notice.
+
+        What it does not give back has begun, so there is no use in asking again.
+        """
+        asking = [lease_id for lease_id in lease_ids if lease_id not in self.asked_back]
+        if asking and self.child is not None:
+            self.asked_back.update(asking)
+            self.child.send(frames.WITHDRAW, encode(Withdraw(lease_ids=asking)))
+
+    def spare(self) -> list[Entry]:
+        """Half of what waits here, from its end; all of it where the child is being ended.
+
+        Only tasks of the lane's own job may move, to a lane of that job: the slots of both were
+        counted for their resources.
+        """
+        waiting = len(self.queue)
+        share = (waiting + 1) // 2 if self.is_usable else waiting
+        spared: list[Entry] = []
+        while len(spared) < min(share, STEAL_MAX) and self._may_move(self.queue[-1][0]):
+            spared.append(self.queue.pop())
+        spared.reverse()
+        return spared
+
+    def ask_for_spare(self) -> None:
+        """Ask the child for half of what it has not begun. The first it holds it is in, or past."""
+        behind = list(self.inside.values())[1:]
+        movable = [item.lease_id for run, item in behind if self._may_move(run)]
+        self.ask_back(movable[len(movable) // 2 :])
+
+    def _may_move(self, run: Run) -> bool:
+        return run.job_id == self.job and not run.alone
+
+    def withdraw(self, lease_ids: frozenset[LeaseId]) -> list[Entry]:
+        """Take those out of the queue that still wait here."""
+        found = [entry for entry in self.queue if entry[1].lease_id in lease_ids]
+        if found:
+            kept = [entry for entry in self.queue if entry[1].lease_id not in lease_ids]
+            self.queue = deque(kept)
+        return found
+
+    def close(self) -> None:
+        self.slate.close()
+        os.close(self.crash)

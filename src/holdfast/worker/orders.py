@@ -1,0 +1,35 @@
+"""What the agent's thread asks of the keeper of the children."""
+
+from msgspec import Struct
+
+from holdfast.core.ids import LeaseId
+from holdfast.wire.exchange import Run
+from holdfast.worker.lanes import Entry
+
+
+class Assign(Struct, frozen=True):
+    """Tasks for the lane their run names."""
+
+    run: Run
+    entries: list[Entry]
+
+
+class Recall(Struct, frozen=True):
+    """Give these back if they have not begun."""
+
+    lease_ids: frozenset[LeaseId]
+
+
+class Stop(Struct, frozen=True):
+    """Nobody wants this one any more, begun or not."""
+
+    lease_id: LeaseId
+
+
+class Close(Struct, frozen=True):
+    """Start nothing more; what runs may end by itself until `deadline` on the monotonic clock."""
+
+    deadline: float
+
+
+Order = Assign | Recall | Stop | Close

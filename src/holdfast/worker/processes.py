@@ -1,0 +1,112 @@
+"""Tasks in warm processes: a crash or an endless loop costs one task, never the worker.
+
+Each lane has a child that stays from task to task. Killing one is always possible, so an attempt
+that nobody wants any more really ends, and with it everything it started in its process group.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from holdfast.core.ids import LeaseId
+from holdfast.wire.exchange import Run
+from holdfast.worker.executor import Harvest, Running
+from holdfast.worker.keeper import Keeper
+from holdfast.worker.lanes import Leases, Outcome, released
+from holdfast.worker.orders import Assign, Close, Recall, Stop
+from holdfast.worker.slate import NO_LEASE
+
+
+class ProcessExecutor:
+    """Lanes that are processes. See `holdfast.worker.executor.Executor` for what each owes.
+
+    `kill_grace_ms` is how long a child that must end may take before it is killed outright.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        wake: Callable[[], None],
+        clock_ms: Callable[[], int],
+        *,
+        kill_grace_ms: int = 2000,
+    ) -> None:
+        self.slots = slots
+        self._clock_ms = clock_ms
+        self._leases = Leases()
+        self._keeper = Keeper(slots, wake, kill_grace_ms)
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    @property
+    def fatal(self) -> str | None:
+        """Why nothing can run here, once that is known."""
+        return self._keeper.doom[1] if self._keeper.doom is not None else None
+
+    @property
+    def fatal_kind(self) -> str | None:
+        """`MissingGuard` or `ChildrenCannotStart`, once nothing can run here."""
+        return self._keeper.doom[0] if self._keeper.doom is not None else None
+
+    def start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._keeper.keep, name="holdfast-keeper", daemon=True
+            )
+            self._thread.start()
+
+    def assign(self, run: Run) -> None:
+        if not self._is_closed:
+            self.start()
+        self._keeper.tell(Assign(run, self._leases.admit(run)))
+
+    def harvest(self) -> Harvest:
+        if self._thread is not None and not self._thread.is_alive():
+            return self._last_harvest()
+        return self._leases.settle(self._drain())
+
+    def running(self) -> list[Running]:
+        now_ms, now_ns = self._clock_ms(), time.monotonic_ns()
+        found: list[Running] = []
+        for lane in () if self._is_closed else self._keeper.lanes:
+            lease, since_ns = lane.slate.named()
+            entry = self._leases.entry(LeaseId(lease)) if lease != NO_LEASE else None
+            if entry is not None and not self._leases.is_given_up(LeaseId(lease)):
+                since_ms = now_ms - (now_ns - since_ns) // 1_000_000
+                found.append(self._leases.running(entry, since_ms))
+        return found
+
+    def recall(self, lease_ids: frozenset[LeaseId]) -> None:
+        self._keeper.tell(Recall(lease_ids))
+
+    def stop(self, lease_id: LeaseId) -> None:
+        if self._leases.give_up(lease_id):
+            self._keeper.tell(Stop(lease_id))
+
+    def occupied(self) -> int:
+        if self._is_closed:
+            return 0
+        named = [LeaseId(lane.slate.named()[0]) for lane in self._keeper.lanes]
+        return sum(self._leases.is_given_up(lease_id) for lease_id in named)
+
+    def close(self, grace_ms: int) -> Harvest:
+        if not self._is_closed:
+            self._is_closed = True
+            self.start()
+            self._keeper.tell(Close(time.monotonic() + grace_ms / 1000))
+            if self._thread is not None:
+                self._thread.join()
+            for lane in self._keeper.lanes:
+                lane.close()
+        return self._last_harvest()
+
+    def _last_harvest(self) -> Harvest:
+        """Nothing runs any more. What the keeper could not answer for is given back."""
+        harvest = self._leases.settle(self._drain())
+        left = [released(entry, started=True) for entry in self._leases.wanted()]
+        harvest.released.extend(self._leases.settle(left).released)
+        return harvest
+
+    def _drain(self) -> list[Outcome]:
+        outcomes = self._keeper.outcomes
+        return [outcomes.popleft() for _ in range(len(outcomes))]
