@@ -5,9 +5,12 @@ never waits; readers wait on the condition, async ones are called back.
 """
 
 import threading
+import weakref
 from array import array
 from collections.abc import Callable
+from typing import Any
 
+from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.watch import JobNow
 from holdfast.core.ids import Index, JobId, Position
 from holdfast.core.task import STATE_OF_CELL, TaskState
@@ -15,7 +18,45 @@ from holdfast.core.task import STATE_OF_CELL, TaskState
 UNFINISHED = 255
 
 
+class FeedRef:
+    """What the coordinator holds of a feed: gone when the last handle to the job is gone."""
+
+    def __init__(
+        self, feed: "JobFeed", post: Callable[[Callable[[Coordinator], None]], None]
+    ) -> None:
+        self.job_id = feed.job_id
+        self._feed = weakref.ref(feed, lambda _: post(self._leave))
+
+    def _leave(self, coordinator: Coordinator) -> None:
+        coordinator.watchers.remove(self)
+
+    def _tell(self, what: str, *args: Any) -> None:
+        feed = self._feed()
+        if feed is not None:
+            getattr(feed, what)(*args)
+
+    def begin(self, now: JobNow) -> None:
+        self._tell("begin", now)
+
+    def grown(self, count: int, sealed: bool) -> None:
+        self._tell("grown", count, sealed)
+
+    def finished(self, indices: list[Index], state: TaskState, position: Position) -> None:
+        self._tell("finished", indices, state, position)
+
+    def reopened(self, indices: list[Index]) -> None:
+        self._tell("reopened", indices)
+
+    def ended(self, state: str, reason: str) -> None:
+        self._tell("ended", state, reason)
+
+    def broken(self, error: Exception) -> None:
+        self._tell("broken", error)
+
+
 class JobFeed:
+    """Cells, positions and the order of finishing, as far as they are durable."""
+
     def __init__(self, job_id: JobId) -> None:
         self.job_id = job_id
         self.changed = threading.Condition()

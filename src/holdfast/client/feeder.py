@@ -5,21 +5,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
+from typing import Any
 
 from holdfast.client.errors import Refused
 from holdfast.client.feed import JobFeed
 from holdfast.client.handles import Feeding
 from holdfast.client.local import Local
 from holdfast.core import commands as c
-from holdfast.core.ids import JobId
 
 CHUNK_ITEMS = 1_000
 CHUNK_BYTES = 512 * 1024
 CHUNK_SECONDS = 0.05
 WINDOW_ITEMS = 100_000
-MAX_PAYLOAD_BYTES = 1024 * 1024
 
-Encode = Callable[[object], bytes]
+Encode = Callable[[Any], bytes]
 
 
 class Chunks:
@@ -39,8 +38,6 @@ class Chunks:
             before = len(chunk)
             for item in islice(self._items, 50):
                 payload = encode(item)
-                if len(payload) > MAX_PAYLOAD_BYTES:
-                    raise too_large(len(payload))
                 chunk.append(payload)
                 size += len(payload)
                 if size >= CHUNK_BYTES:
@@ -61,6 +58,9 @@ class Chunks:
                 self._hash.update(self._encode(item))
             skipped += 1
         return skipped
+
+    def has_more(self) -> bool:
+        return next(self._items, self) is not self
 
     def digest(self) -> bytes:
         return b"" if self._hash is None else self._hash.digest()
@@ -135,14 +135,3 @@ class Feeder(Feeding):
             self._seal(interrupted=True)
         except Exception:  # noqa: BLE001 - the first error is the one that matters
             return
-
-
-def too_large(size: int) -> Refused:
-    return Refused(
-        "too_large",
-        f"an item of {size:,} bytes is over the limit of {MAX_PAYLOAD_BYTES:,}; "
-        "put it in a file and pass the path",
-    )
-
-
-JobKey = tuple[JobId, bytes]

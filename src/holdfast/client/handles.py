@@ -77,7 +77,7 @@ class Job(Generic[R]):
     @property
     def state(self) -> str:
         """PENDING, RUNNING, SUCCEEDED, FAILED, KILLED or UNSCHEDULABLE."""
-        if self._feed.state:
+        if self._feed.state and not self._local.is_foreign():
             return self._feed.state
         job_id = self._feed.job_id
 
@@ -99,13 +99,14 @@ class Job(Generic[R]):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the job has ended, well or not; False when the time is up first."""
+        self._local.check_waitable(self._feed.state)
         return self._feed.wait_for(lambda: bool(self._feed.state), timeout)
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the job. False when it had ended already."""
         return bool(self._local.execute(c.KillJob(job_id=self._feed.job_id, reason=reason)))
 
-    def results(self, timeout: float | None = None) -> "Results[R]":
+    def results(self) -> "Results[R]":
         """The results in the order of the items, each as soon as it and all before it are there.
         A task that ended without one raises `TaskFailed` at its place."""
         return Results(self._local, self._feed, self._decode, self._feeding, in_order=True)
@@ -158,6 +159,7 @@ class Results(Generic[R]):
         *,
         in_order: bool,
     ) -> None:
+        self._local = local
         self._feed = feed
         self._feeding = feeding
         self._outcomes = Outcomes(local, feed.job_id, decode)
@@ -166,6 +168,7 @@ class Results(Generic[R]):
 
     def __iter__(self) -> Iterator[R]:
         while True:
+            self._local.check_open()
             self._feed.wait_for(self._is_ready, None)
             if self._is_over():
                 return
@@ -233,6 +236,7 @@ class Handle(Generic[R]):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the task has a result or has ended without; False when the time is up."""
+        self._local.check_waitable(self._feed.state)
         return self._feed.wait_for(self._is_ready, timeout)
 
     def result(self, timeout: float | None = None) -> R:

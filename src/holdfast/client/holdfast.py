@@ -1,31 +1,39 @@
 """The embedded Holdfast: a folder, and functions to run durably."""
 
-import inspect
+import asyncio
+import atexit
+import weakref
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from hashlib import blake2b
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-import msgspec
-
 from holdfast.client.amounts import Duration, duration_ms, wall_ms
+from holdfast.client.calls import (
+    Call,
+    array_call,
+    decoder_of_spec,
+    digest_of,
+    map_call,
+    single_call,
+)
 from holdfast.client.errors import Refused
-from holdfast.client.feed import JobFeed
-from holdfast.client.feeder import MAX_PAYLOAD_BYTES, Chunks, Feeder, too_large
-from holdfast.client.handles import Decode, Handle, Job
+from holdfast.client.feed import FeedRef, JobFeed
+from holdfast.client.feeder import Chunks, Feeder
+from holdfast.client.handles import Handle, Job
 from holdfast.client.local import Local
-from holdfast.client.task import Options, options_of
+from holdfast.coordinator.coordinator import Coordinator
 from holdfast.core import commands as c
-from holdfast.core.ids import Instant, JobId
+from holdfast.core.decide.jobs import unknown
+from holdfast.core.decision import Refused as RefusedDecision
+from holdfast.core.ids import Index, Instant, JobId, Position, parse_task_name
 from holdfast.core.spec import JobSpec
-from holdfast.worker.functions import plain, reference, resolve
-from holdfast.worker.payloads import decode_result, encode_call, pickled_target
+from holdfast.core.transactions import Transaction, transaction_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 
-RESERVED = ("key", "name", "delay", "not_before", "deadline", "pickle")
 DEFAULT_GRACE: Duration = 10.0
 
 
@@ -36,6 +44,9 @@ class Holdfast:
         self._local = local
         self._grace_ms = duration_ms(grace, "grace")
         self._feeders: list[Feeder] = []
+        # Leaving the program without leaving the folder first is made good, as far as it can be.
+        self._at_exit = partial(_call_weakly, weakref.WeakMethod(self.abort))
+        atexit.register(self._at_exit)
 
     # Asking for work.
 
@@ -56,14 +67,23 @@ class Holdfast:
 
         `key` makes a repeat find the first call instead of making a second one.
         """
-        options = _chosen(function, pickle)
-        _check_reserved(function, options)
-        payload = encode_call(args, kwargs, pickle=options.pickle)
-        if len(payload) > MAX_PAYLOAD_BYTES:
-            raise too_large(len(payload))
-        spec = _spec(function, options, "function", name)
-        job_id = self._submit(spec, key, (payload,), delay, not_before, deadline)
-        return Handle(self._local, self._watch(job_id), _decoder(function, pickle=options.pickle))
+        call = single_call(function, args, kwargs, name=name, pickle=pickle)
+        command = c.SubmitJob(
+            spec=call.spec,
+            key=key or "",
+            digest=digest_of(call.spec, call.payload) if key else b"",
+            items=(call.payload,),
+            delay_ms=duration_ms(delay, "delay"),
+            not_before_wall=Instant(wall_ms(not_before, "not_before")),
+            deadline_wall=Instant(wall_ms(deadline, "deadline")),
+        )
+        return Handle(self._local, self._submit(command), call.decode)
+
+    async def submit_async(
+        self, function: Callable[..., R], /, *args: Any, **kwargs: Any
+    ) -> Handle[R]:
+        """`submit` without holding up the event loop while the call is being written."""
+        return await asyncio.to_thread(lambda: self.submit(function, *args, **kwargs))
 
     def map(
         self,
@@ -79,32 +99,34 @@ class Holdfast:
         deadline: datetime | None = None,
         pickle: bool | None = None,
     ) -> Job[R]:
-        """Run the function once for each item. Items are taken lazily, in chunks.
+        """Run the function once for each item. Items are taken lazily, in chunks, by a thread that
+        stays a window ahead of the workers; leaving the folder waits until all are recorded.
 
         With a `key`, the same map started again after a crash goes on where its feeding stopped.
         """
-        options = _chosen(function, pickle)
-        if max_parallel is not None:
-            options = msgspec.structs.replace(options, max_parallel=max_parallel)
-        if max_failed_tasks is not None:
-            options = msgspec.structs.replace(options, max_failed_tasks=max_failed_tasks)
-        spec = _spec(function, options, "function", name)
-        chunks = Chunks(
-            items, lambda item: encode_call((item,), pickle=options.pickle), digests=bool(key)
+        call = map_call(
+            function,
+            name=name,
+            pickle=pickle,
+            max_parallel=max_parallel,
+            max_failed_tasks=max_failed_tasks,
         )
-        decode = _decoder(function, pickle=options.pickle)
-        digest = _digest(spec)
         command = c.SubmitJob(
-            job_id=self._local.job_id(),
-            spec=spec,
+            spec=call.spec,
             key=key or "",
-            digest=digest,
+            digest=digest_of(call.spec) if key else b"",
             sealed=False,
             delay_ms=duration_ms(delay, "delay"),
             not_before_wall=Instant(wall_ms(not_before, "not_before")),
             deadline_wall=Instant(wall_ms(deadline, "deadline")),
         )
-        return self._map(command, chunks, decode)
+        return self._map(command, Chunks(items, call.encode, digests=bool(key)), call)
+
+    async def map_async(
+        self, function: Callable[[A], R], items: Iterable[A], **options: Any
+    ) -> Job[R]:
+        """`map` without holding up the event loop while the job is being written."""
+        return await asyncio.to_thread(lambda: self.map(function, items, **options))
 
     def array(
         self,
@@ -114,55 +136,86 @@ class Holdfast:
         *args: Any,
         key: str | None = None,
         name: str | None = None,
-        pickle: bool | None = None,
         **kwargs: Any,
     ) -> Job[R]:
         """Run `function(index, *args, **kwargs)` for every index below `count`: one record, and a
         byte a task, however many there are."""
-        if count < 1:
-            raise Refused("invalid", f"an array needs at least one task, not {count}")
-        options = _chosen(function, pickle)
-        spec = _spec(function, options, "array", name)
-        shared = encode_call(args, kwargs)
-        if len(shared) > MAX_PAYLOAD_BYTES:
-            raise too_large(len(shared))
+        call = array_call(function, args, kwargs, name=name)
         command = c.SubmitJob(
-            job_id=self._local.job_id(),
-            spec=spec,
+            spec=call.spec,
             key=key or "",
-            digest=_digest(spec, shared, str(count).encode()) if key else b"",
+            digest=digest_of(call.spec, call.payload, str(count).encode()) if key else b"",
             count=count,
-            shared=shared,
+            shared=call.payload,
         )
-        job_id = JobId(self._local.execute(command))
-        return Job(self._local, self._watch(job_id), _decoder(function, pickle=options.pickle))
+        return Job(self._local, self._submit(command), call.decode)
+
+    # Finding and tending it.
 
     def job(self, job_id: str) -> Job[Any]:
         """A job that was submitted before, in this run of the program or an earlier one."""
-        feed = self._watch(JobId(job_id))
-        spec = self._local.call(lambda coordinator: coordinator.state.jobs[JobId(job_id)].spec)
-        return Job(self._local, feed, _decoder_of_spec(spec))
+        feed = JobFeed(JobId(job_id))
 
-    # Looking after it.
+        def ask(coordinator: Coordinator) -> JobSpec | RefusedDecision:
+            if not coordinator.watchers.add(FeedRef(feed, self._local.post)):
+                return unknown(coordinator.state, feed.job_id)
+            return coordinator.state.jobs[feed.job_id].spec
+
+        found = self._local.call(ask)
+        if isinstance(found, RefusedDecision):
+            where = str(self._local.path)
+            raise Refused(found.code, found.message.replace("--data DIR", f"--data {where}"))
+        return Job(self._local, feed, decoder_of_spec(found))
 
     def retry(self, job_id: str, *indices: int) -> int:
         """Send quarantined tasks back with fresh budgets; how many went."""
-        command = c.RetryTasks(job_id=JobId(job_id), indices=tuple(indices))  # type: ignore[arg-type]
-        return int(self._local.execute(command))
+        chosen = tuple(Index(index) for index in indices)
+        return int(self._local.execute(c.RetryTasks(job_id=JobId(job_id), indices=chosen)))
+
+    def reschedule(
+        self, task_id: str, *, delay: Duration | None = None, not_before: datetime | None = None
+    ) -> None:
+        """Move a waiting task: to after `delay`, or to a calendar instant; neither means now."""
+        job_id, index = _parsed(task_id)
+        self._local.execute(
+            c.RescheduleTask(
+                job_id=job_id,
+                index=index,
+                delay_ms=duration_ms(delay, "delay"),
+                not_before_wall=Instant(wall_ms(not_before, "not_before")),
+            )
+        )
+
+    def cancel(self, task_id: str, reason: str = "") -> bool:
+        """Stop one task (`JOB/INDEX`); its job goes on. False when it had ended already."""
+        job_id, index = _parsed(task_id)
+        command = c.KillTasks(job_id=job_id, indices=(index,), reason=reason)
+        return bool(self._local.execute(command))
+
+    def transactions(self, limit: int = 100) -> list[Transaction]:
+        """What happened last, oldest first: each accepted command with what it made true."""
+        last = self._local.call(lambda coordinator: coordinator.state.position)
+        first = max(1, last - max(limit, 0) + 1)
+        return [
+            transaction_of(self._local.record(Position(place)), Position(place))
+            for place in range(first, last + 1)
+        ]
 
     # Leaving.
 
     def close(self) -> None:
         """Feed what is being fed, stop granting, wait a grace, release the rest."""
-        for feeder in self._feeders:
-            feeder.finish()
-        self._local.close(self._grace_ms)
+        if not self._local.is_foreign():
+            for feeder in self._feeders:
+                feeder.finish()
+            self._leave()
 
     def abort(self) -> None:
         """Leave without waiting for feeders: what is not recorded was never acknowledged."""
-        for feeder in self._feeders:
-            feeder.stop()
-        self._local.close(self._grace_ms)
+        if not self._local.is_foreign():
+            for feeder in self._feeders:
+                feeder.stop()
+            self._leave()
 
     def __enter__(self) -> "Holdfast":
         self._local.check_open()
@@ -178,120 +231,73 @@ class Holdfast:
         return self.__enter__()
 
     async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        self.__exit__(kind, *rest)
+        await asyncio.to_thread(self.__exit__, kind)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._local.closed else f"{self._local.slots} workers"
+        return f"<holdfast {self._local.path} {state}>"
 
     # How it is done.
 
-    def _submit(
-        self,
-        spec: JobSpec,
-        key: str | None,
-        items: tuple[bytes, ...],
-        delay: Duration | None,
-        not_before: datetime | None,
-        deadline: datetime | None,
-    ) -> JobId:
-        command = c.SubmitJob(
-            job_id=self._local.job_id(),
-            spec=spec,
-            key=key or "",
-            digest=_digest(spec, *items) if key else b"",
-            items=items,
-            delay_ms=duration_ms(delay, "delay"),
-            not_before_wall=Instant(wall_ms(not_before, "not_before")),
-            deadline_wall=Instant(wall_ms(deadline, "deadline")),
-        )
-        return JobId(self._local.execute(command))
+    def _leave(self) -> None:
+        atexit.unregister(self._at_exit)
+        self._local.close(self._grace_ms)
 
-    def _map(self, command: c.SubmitJob, chunks: Chunks, decode: Decode) -> Job[Any]:
-        job_id = JobId(self._local.execute(command))
-        feed = self._watch(job_id)
-        if job_id == command.job_id:
-            fed = 0
-        else:
-            fed = self._resume(job_id, chunks)
-            if fed < 0:
-                return Job(self._local, feed, decode)
+    def _submit(self, command: c.SubmitJob) -> JobFeed:
+        """Record the job and begin to watch it, in one turn of the coordinator."""
+        feed = JobFeed(JobId(""))
+
+        def ask(coordinator: Coordinator) -> Any:
+            decision = coordinator.execute(command, actor=self._local.actor)
+            if not isinstance(decision, RefusedDecision):
+                feed.job_id = JobId(str(decision.answer))
+                coordinator.watchers.add(FeedRef(feed, self._local.post))
+            return decision
+
+        decision = self._local.call(ask)
+        if isinstance(decision, RefusedDecision):
+            raise Refused(decision.code, decision.message)
+        return feed
+
+    def _map(self, command: c.SubmitJob, chunks: Chunks, call: Call) -> Job[Any]:
+        feed = self._submit(command)
+        fed = self._resume(feed.job_id, chunks) if command.key else 0
+        if fed < 0:
+            return Job(self._local, feed, call.decode)
         feeder = Feeder(self._local, feed, chunks, fed)
+        self._feeders = [known for known in self._feeders if known.is_alive()]
         self._feeders.append(feeder)
         feeder.start()
-        return Job(self._local, feed, decode, feeder)
+        return Job(self._local, feed, call.decode, feeder)
 
     def _resume(self, job_id: JobId, chunks: Chunks) -> int:
         """How many items the job has already; -1 where it is sealed and needs none."""
 
-        def ask(coordinator: Any) -> tuple[int, bytes, bool]:
+        def ask(coordinator: Coordinator) -> tuple[int, bytes, bool]:
             job = coordinator.state.jobs[job_id]
             return job.count, job.digest, job.sealed
 
         count, digest, sealed = self._local.call(ask)
         found = chunks.skip(count)
-        if found < count or (count and chunks.digest() != digest):
+        same = found == count and (not count or chunks.digest() == digest)
+        if not same or (sealed and chunks.has_more()):
             raise Refused(
                 "key_reused",
-                f"job {job_id} under this key was fed other items: its first {count} differ",
+                f"job {job_id} under this key was fed other items; use another key",
             )
         return -1 if sealed else count
 
-    def _watch(self, job_id: JobId) -> JobFeed:
-        feed = JobFeed(job_id)
-        if not self._local.call(lambda coordinator: coordinator.watchers.add(feed)):
-            raise Refused("not_found", f"there is no job {job_id} in {self._local.path}")
-        return feed
+
+def _call_weakly(method: "weakref.WeakMethod[Callable[[], None]]") -> None:
+    act = method()
+    if act is not None:
+        act()
 
 
-def _chosen(function: Callable[..., Any], pickle: bool | None) -> Options:
-    options = options_of(function)
-    return options if pickle is None else msgspec.structs.replace(options, pickle=pickle)
+def _parsed(task_id: str) -> tuple[JobId, Index]:
+    parsed = parse_task_name(task_id)
+    if parsed is None:
+        raise Refused("invalid", f"{task_id!r} is not a task; write JOB/INDEX, such as 12/0")
+    return parsed
 
 
-def _check_reserved(function: Callable[..., Any], options: Options) -> None:
-    """A word that both submit and the function use would go to the wrong one: say so instead."""
-    try:
-        parameters = inspect.signature(plain(function)).parameters
-    except (TypeError, ValueError):
-        return
-    clash = [word for word in RESERVED if word in parameters]
-    if clash:
-        raise TypeError(
-            f"{plain(function).__name__} has a parameter {clash[0]!r}, which submit() uses "
-            "itself; pass it by position through map(), or rename it"
-        )
-
-
-def _spec(
-    function: Callable[..., Any], options: Options, kind: str, name: str | None
-) -> JobSpec:
-    inner = plain(function)
-    if options.pickle:
-        return options.spec("pickle", pickled_target(inner), name or inner.__name__)
-    return options.spec(kind, reference(function), name or inner.__name__)
-
-
-def _decoder(function: Callable[..., Any], *, pickle: bool) -> Decode:
-    annotation = getattr(plain(function), "__annotations__", {}).get("return", Any)
-    if isinstance(annotation, str):
-        try:
-            annotation = inspect.get_annotations(plain(function), eval_str=True).get("return", Any)
-        except Exception:  # noqa: BLE001 - a hint that cannot be read is no hint
-            annotation = Any
-    return lambda data: decode_result(data, annotation, pickle=pickle)
-
-
-def _decoder_of_spec(spec: JobSpec) -> Decode:
-    """For a job found again: by its function's hints where the function can be found."""
-    if spec.kind == "pickle":
-        return lambda data: decode_result(data, pickle=True)
-    try:
-        return _decoder(resolve(spec.target), pickle=False)
-    except Exception:  # noqa: BLE001 - results can be read without the code that made them
-        return decode_result
-
-
-def _digest(spec: JobSpec, *parts: bytes) -> bytes:
-    """What a key stands for: the same call gives the same digest."""
-    digest = blake2b(msgspec.msgpack.encode(spec), digest_size=16)
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.digest()

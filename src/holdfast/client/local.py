@@ -4,23 +4,29 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from logging import getLogger
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from holdfast.client.errors import Closed, Refused
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.embedding import Embedded, open_embedded
+from holdfast.coordinator.settings import Settings
 from holdfast.core.commands import Command
 from holdfast.core.decision import Refused as RefusedDecision
+from holdfast.core.errors import OperatingError
 from holdfast.core.ids import Instant, Position, WorkerId
 from holdfast.core.record import Record
-from holdfast.wire.exchange import Capacity
+from holdfast.wire.exchange import Capacity, Reply
 from holdfast.worker.agent import Agent
 from holdfast.worker.executor import Executor
+from holdfast.worker.functions import MissingGuard
 
 T = TypeVar("T")
 
 LOCAL_WORKER = WorkerId("local")
+
+log = getLogger("holdfast")
 
 
 class MakeExecutor(Protocol):
@@ -64,56 +70,63 @@ class LocalWorker:
 
     def __init__(self, agent: Agent, embedded: Embedded) -> None:
         self.agent = agent
+        self.fatal: Exception | None = None
         self._embedded = embedded
 
     def step(self, now: Instant) -> None:
         exchange = self.agent.step(monotonic_ms())
         if exchange is not None:
             self._embedded.exchanges.take(exchange, self._receive)
+        if self.agent.executor.fatal is not None and self.fatal is None:
+            self._give_up(self.agent.executor.fatal, self.agent.executor.fatal_kind)
 
     def next_due(self) -> Instant:
         here = monotonic_ms()
-        due = self.agent.next_due(here)
+        due = self.agent.next_due()
         if not due:
             return Instant(0)
         return Instant(self._embedded.coordinator.now() + max(0, due - here))
 
-    def _receive(self, reply: Any) -> None:
+    def _receive(self, reply: Reply) -> None:
         self.agent.receive(reply)
         # The next exchange goes out in this very turn of the engine.
         self.step(Instant(0))
+
+    def _give_up(self, why: str, kind: str | None) -> None:
+        """Nothing can run here: everyone who waits is told, and nobody's work is charged."""
+        known = kind == MissingGuard.__name__
+        self.fatal = MissingGuard.told(why) if known else OperatingError(why)
+        self._embedded.exchanges.granting = False
+        self._embedded.coordinator.watchers.fail(self.fatal)
 
 
 class Local:
     """An open folder. Every call goes through the engine's thread and comes back durable."""
 
-    def __init__(self, path: Path, make_executor: MakeExecutor, slots: int) -> None:
+    def __init__(
+        self, path: Path, make_executor: MakeExecutor, slots: int, settings: Settings
+    ) -> None:
         self.path = path
         self.slots = slots
         self.closed = False
         self._owner_pid = os.getpid()
-        self._embedded = open_embedded(path)
+        self.actor = f"process:{self._owner_pid}"
+        self._embedded = open_embedded(path, settings)
         engine = self._embedded.engine
-        wake = _Wake(engine.post)
-        self.executor = make_executor(slots, wake, monotonic_ms)
+        self.executor = make_executor(slots, lambda: engine.post(_nothing), monotonic_ms)
         capacity = Capacity(slots, slots * 1_000, _memory_bytes(), 0)
-        incarnation = self._embedded.epoch
-        self._agent = Agent(LOCAL_WORKER, incarnation, self.executor, capacity)
+        self._agent = Agent(LOCAL_WORKER, self._embedded.epoch, self.executor, capacity)
+        self._worker = LocalWorker(self._agent, self._embedded)
         self.executor.start()
-        engine.hooks.insert(0, LocalWorker(self._agent, self._embedded))
+        engine.hooks.insert(0, self._worker)
         engine.start()
         engine.post(_nothing)
-
-    @property
-    def coordinator(self) -> Coordinator:
-        return self._embedded.coordinator
-
-    def job_id(self) -> Any:
-        return self._embedded.ids.job_id()
 
     def call(self, ask: Callable[[Coordinator], T]) -> T:
         """Run `ask` on the coordinator's thread; its answer, once all it saw is durable."""
         self.check_open()
+        if self._worker.fatal is not None:
+            raise self._worker.fatal
         pending: Pending[T] = Pending()
         coordinator = self._embedded.coordinator
 
@@ -131,88 +144,95 @@ class Local:
     def execute(self, command: Command, *, reason: str = "") -> Any:
         """The answer of an accepted command; a refusal is raised."""
         decision = self.call(
-            lambda coordinator: coordinator.execute(command, actor=_actor(), reason=reason)
+            lambda coordinator: coordinator.execute(command, actor=self.actor, reason=reason)
         )
         if isinstance(decision, RefusedDecision):
             raise Refused(decision.code, decision.message)
         return decision.answer
 
-    def post(self, work: Callable[[], None]) -> None:
+    def post(self, work: Callable[[Coordinator], None]) -> None:
+        """Have `work` done some time, where that still makes sense. Never raises."""
         if not self.closed and os.getpid() == self._owner_pid:
-            self._embedded.engine.post(work)
+            coordinator = self._embedded.coordinator
+            self._embedded.engine.post(lambda: work(coordinator))
 
     def record(self, position: Position) -> Record:
         """A record of the log, wherever it is kept."""
+        self.check_open()
         return self._embedded.read(position)
 
+    def is_foreign(self) -> bool:
+        """Whether this is a forked copy, which owns neither the folder nor any thread."""
+        return os.getpid() != self._owner_pid
+
+    def check_waitable(self, ended: str) -> None:
+        """Waiting makes sense while somebody works, or when there is nothing to wait for."""
+        if not ended or self.is_foreign():
+            self.check_open()
+
     def check_open(self) -> None:
-        if os.getpid() != self._owner_pid:
+        if self.is_foreign():
             raise Closed(
                 f"{self.path} was opened by process {self._owner_pid}; a forked copy cannot use "
-                "it. To share it between processes run `holdfast serve --data "
-                f"{self.path}` and use holdfast.connect()."
+                f"it. To share it, run `holdfast serve --data {self.path}` and use "
+                "holdfast.connect()."
             )
         if self.closed:
             raise Closed(f"{self.path} was closed; open it again to go on")
 
     def close(self, grace_ms: int) -> None:
         """Stop granting, wait for what runs, release the rest without charge, let the folder go."""
-        if self.closed or os.getpid() != self._owner_pid:
+        if self.closed or self.is_foreign():
             return
         self.closed = True
-        drained = threading.Event()
+        try:
+            self._on_engine(self._stop_granting)
+            self._wait_for_running(grace_ms)
+        finally:
+            # A second Ctrl-C cuts the waiting short, never the orderly end.
+            self._on_engine(lambda: self._agent.finish(0))
+            self._embedded.close(self._agent.is_idle)
 
-        def drain() -> None:
-            self._embedded.exchanges.granting = False
-            self._agent.draining = True
-            drained.set()
-
-        self._embedded.engine.post(drain)
-        drained.wait()
-        self._wait_for_running(grace_ms)
-        finished = threading.Event()
-
-        def finish() -> None:
-            self._agent.finish(0)
-            finished.set()
-
-        self._embedded.engine.post(finish)
-        finished.wait()
-        self._embedded.close(self._agent.is_idle)
+    def _stop_granting(self) -> None:
+        self._embedded.exchanges.granting = False
+        self._agent.draining = True
 
     def _wait_for_running(self, grace_ms: int) -> None:
         """Unstarted tasks are asked back at once; what runs gets its grace."""
         deadline = monotonic_ms() + grace_ms
         quiet = threading.Event()
+        told = False
 
         def look() -> None:
-            unstarted = self._agent.unstarted()
-            if unstarted:
-                self.executor.recall(unstarted)
+            self.executor.recall(self._agent.unstarted())
             if not self.executor.running():
                 quiet.set()
 
-        while monotonic_ms() < deadline and not quiet.is_set():
-            self._embedded.engine.post(look)
-            quiet.wait(0.02)
+        while not quiet.is_set() and monotonic_ms() < deadline:
+            self._on_engine(look)
+            if quiet.wait(0.05) or told:
+                continue
+            told = True
+            log.warning(
+                "waiting up to %g s for running tasks; interrupt again to leave now",
+                grace_ms / 1_000,
+            )
 
+    def _on_engine(self, work: Callable[[], None]) -> None:
+        done = threading.Event()
 
-class _Wake:
-    """Rings the engine at most once until it has answered."""
+        def run() -> None:
+            try:
+                work()
+            finally:
+                done.set()
 
-    def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
-        self._post = post
-
-    def __call__(self) -> None:
-        self._post(_nothing)
+        self._embedded.engine.post(run)
+        done.wait()
 
 
 def _nothing() -> None:
     """Something to post when only a turn of the engine is wanted."""
-
-
-def _actor() -> str:
-    return f"process:{os.getpid()}"
 
 
 def _memory_bytes() -> int:

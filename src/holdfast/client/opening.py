@@ -4,9 +4,10 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from holdfast.client.amounts import Duration
+from holdfast.client.amounts import Duration, size_bytes
 from holdfast.client.holdfast import DEFAULT_GRACE, Holdfast
 from holdfast.client.local import Local, MakeExecutor
+from holdfast.coordinator.settings import Settings
 from holdfast.worker.functions import MissingGuard, loading_script
 
 EXECUTORS = ("threads", "processes")
@@ -18,11 +19,16 @@ def open(
     executor: Literal["threads", "processes"] = "threads",
     workers: int | None = None,
     grace: Duration = DEFAULT_GRACE,
+    history: int | str | None = "4Gi",
+    archive: str | Path | None = None,
+    keep_finished: int = 10_000,
 ) -> Holdfast:
     """Open the folder at `path`, creating it where absent, and go on with what it holds.
 
     `threads` is fast and cannot kill a task; `processes` survives what user code may do. `workers`
-    is how many tasks run at once, by default one a processor.
+    is how many tasks run at once, by default one a processor. Leaving waits up to `grace` for what
+    runs. `history` is how much log is kept to look back on, at least (None: all); what is older
+    goes to the folder `archive`, or is deleted. `keep_finished` jobs stay at hand after they end.
     """
     loading = loading_script()
     if loading is not None:
@@ -32,7 +38,12 @@ def open(
     slots = (os.cpu_count() or 1) if workers is None else workers
     if slots < 1:
         raise ValueError(f"workers={workers!r} must be at least 1")
-    return Holdfast(Local(Path(path), _maker(executor), slots), grace)
+    settings = Settings(
+        history_bytes=None if history is None else size_bytes(history, "history"),
+        archive=None if archive is None else Path(archive),
+        keep_finished=keep_finished,
+    )
+    return Holdfast(Local(Path(path), _maker(executor), slots, settings), grace)
 
 
 def _maker(executor: str) -> MakeExecutor:

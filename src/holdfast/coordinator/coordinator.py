@@ -39,6 +39,7 @@ class Coordinator:
         self.refusals: Counter[str] = Counter()
         self.durable: Position = state.position
         self.failure: Exception | None = None
+        self.written = 0
         self._pending: list[bytes] = []
         self._flying: Batch | None = None
         self._answers: deque[
@@ -56,20 +57,26 @@ class Coordinator:
         if self.failure is not None:
             raise self.failure
         now = self.now()
-        decision = decide(self.state, command, now)
-        if isinstance(decision, Refused):
-            self.refusals[decision.code] += 1
-            return decision
-        if decision.events:
-            record = Record(
-                now, type(command).__name__, actor, request_id, reason, decision.events
-            )
-            position = Position(self.state.position + 1)
-            encoded = encode_record(record)
-            apply(self.state, record, position)
-            self._pending.append(encoded)
-            self.watchers.note(position, record)
+        try:
+            decision = decide(self.state, command, now)
+            if isinstance(decision, Refused):
+                self.refusals[decision.code] += 1
+            elif decision.events:
+                name = type(command).__name__
+                self._record(Record(now, name, actor, request_id, reason, decision.events))
+        except Exception as error:
+            # Memory may be half changed: nothing that follows from it can be trusted.
+            self.fail(error)
+            raise
         return decision
+
+    def _record(self, record: Record) -> None:
+        position = Position(self.state.position + 1)
+        encoded = encode_record(record)
+        apply(self.state, record, position)
+        self._pending.append(encoded)
+        self.written += len(encoded)
+        self.watchers.note(position, record)
 
     def answer(self, send: Callable[[], None], fail: Callable[[Exception], None]) -> None:
         """Let `send` go out once everything memory knows now is on disk; `fail` if it never is."""

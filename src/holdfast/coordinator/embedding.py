@@ -1,48 +1,53 @@
 """A coordinator inside a program: folder in, engine out."""
 
+import threading
 from collections.abc import Callable
+from logging import getLogger
 from pathlib import Path
-from threading import Event
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
-from holdfast.coordinator.ports import Ids, NoFaults, RandomIds, SystemClock, SystemDice
+from holdfast.coordinator.ports import NoFaults, SystemClock, SystemDice
 from holdfast.coordinator.recovery import opening, recover
+from holdfast.coordinator.settings import Settings
+from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.core import commands as c
 from holdfast.core.decision import Refused
 from holdfast.core.errors import BrokenInvariant, LogFailed
 from holdfast.core.ids import Position
 from holdfast.core.record import Record, decode_record
 from holdfast.wal import FileLog
 
-KEEP_FINISHED = 10_000
+log = getLogger("holdfast")
 
 
 class Embedded:
-    """`term_ms` is zero: the workers live and die with this process."""
+    """Workers live and die with this process, so no lease ends by time."""
 
-    def __init__(self, log: FileLog, coordinator: Coordinator) -> None:
-        self.log = log
-        self.epoch = log.epoch
-        self.ids: Ids = RandomIds()
+    def __init__(self, source: FileLog, coordinator: Coordinator, settings: Settings) -> None:
+        self.log = source
+        self.epoch = source.epoch
         self.coordinator = coordinator
         self.exchanges = Exchanges(coordinator, self._recent, term_ms=0)
-        self.engine = Engine(coordinator, log, NoFaults())
-        self.engine.hooks.append(Ticker(coordinator, keep_finished=KEEP_FINISHED))
-        self.engine.hooks.append(Rounds(coordinator, self.exchanges))
+        self.engine = Engine(coordinator, source, NoFaults())
+        self.snapshotter = Snapshotter(
+            source.path, source, settings, lambda: coordinator.written, self._install
+        )
+        self.engine.hooks += [
+            Ticker(coordinator, keep_finished=settings.keep_finished),
+            Rounds(coordinator, self.exchanges),
+            self.snapshotter,
+        ]
 
     def read(self, position: Position) -> Record:
         return decode_record(self.log.record(position)[1])
 
-    def _recent(self, position: Position) -> Record:
-        """A record that may not be written yet: a repeat can come that soon."""
-        pending = self.coordinator.pending_record(position)
-        return decode_record(pending) if pending is not None else self.read(position)
-
     def close(self, is_idle: Callable[[], bool]) -> None:
         """Let the last reports become durable, then stop and let the folder go."""
-        settled = Event()
+        self.snapshotter.finish()
+        settled = threading.Event()
 
         def look() -> None:
             if is_idle() or self.coordinator.failure is not None:
@@ -55,27 +60,52 @@ class Embedded:
         self.engine.stop()
         self.log.close()
 
+    def _recent(self, position: Position) -> Record:
+        """A record that may not be written yet: a repeat can come that soon."""
+        pending = self.coordinator.pending_record(position)
+        return decode_record(pending) if pending is not None else self.read(position)
 
-def open_embedded(path: Path) -> Embedded:
+    def _install(self, command: c.InstallSnapshot) -> None:
+        """Called by the snapshot's thread: returns when the record is durable."""
+        recorded = threading.Event()
+
+        def work() -> None:
+            if self.coordinator.failure is None:
+                self.coordinator.execute(command, actor="snapshotter")
+            self.coordinator.answer(recorded.set, lambda error: recorded.set())
+
+        self.engine.post(work)
+        recorded.wait()
+        if self.coordinator.failure is not None:
+            raise LogFailed("the log failed before the snapshot was recorded")
+
+
+def open_embedded(path: Path, settings: Settings) -> Embedded:
     """Take the folder, replay it, and record that it was taken. Nothing is answered before that
     record is durable."""
-    log = FileLog.open(path)
+    source = FileLog.open(path)
     try:
-        state = recover(log, path)
+        state = recover(source, path)
         coordinator = Coordinator(state, SystemClock(state.time), SystemDice())
-        torn = log.torn.size if log.torn is not None else 0
+        torn = source.torn
+        if torn is not None:
+            log.warning(
+                "the end of the log was torn by a crash; it was never acknowledged and is cut",
+                extra={"position": torn.position, "bytes": torn.size, "kept": str(torn.kept)},
+            )
         decision = coordinator.execute(
-            opening(log.log_id, log.epoch, torn, term_ms=0), actor="coordinator"
+            opening(source.log_id, source.epoch, 0 if torn is None else torn.size, term_ms=0),
+            actor="coordinator",
         )
         if isinstance(decision, Refused):
             raise BrokenInvariant(decision.message)
         batch = coordinator.take_batch()
         if batch is None:
             raise LogFailed(f"{path} could not be taken over")
-        log.append(batch.records, at=batch.at, wall=batch.wall)
-        log.sync()
+        source.append(batch.records, at=batch.at, wall=batch.wall)
+        source.sync()
         coordinator.became_durable(batch.last)
-        return Embedded(log, coordinator)
+        return Embedded(source, coordinator, settings)
     except BaseException:
-        log.close()
+        source.close()
         raise

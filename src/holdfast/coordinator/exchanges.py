@@ -16,6 +16,7 @@ from holdfast.core.record import Record
 from holdfast.scheduler.plan import Pick, plan
 from holdfast.wire.exchange import Done, Exchange, Item, Released, Reply, Run, Verdict
 
+
 def _drop(error: Exception) -> None:
     """A worker that gets no answer asks again; there is nobody else to tell."""
 

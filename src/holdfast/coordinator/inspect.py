@@ -1,8 +1,319 @@
 """Reading a data folder without owning it: what commands that look at a log stand on.
 
-Nothing here takes the lock or writes. A live folder is read up to its last complete frame.
+Nothing here takes the lock or writes. A live folder is read up to its last complete frame, and as
+it stood at any kept moment: after a position, or when a wall clock showed a time.
 """
 
-from holdfast.wal import DiskFull, HistoryGone, LogDamaged, LogInUse, NewerFormat
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TypeVar
 
-__all__ = ["DiskFull", "HistoryGone", "LogDamaged", "LogInUse", "NewerFormat"]
+from msgspec import Struct
+
+from holdfast.core.apply import apply
+from holdfast.core.errors import BrokenInvariant, OperatingError
+from holdfast.core.freeze import fingerprint, thaw
+from holdfast.core.ids import Position
+from holdfast.core.record import Record, decode_record
+from holdfast.core.state import State
+from holdfast.wal import (
+    DiskFull,
+    FolderReader,
+    Frame,
+    HistoryGone,
+    LogDamaged,
+    LogInUse,
+    NewerFormat,
+    RealDisk,
+    Snapshot,
+    read_folder,
+    verify_snapshot,
+)
+
+__all__ = [
+    "DiskFull",
+    "Folder",
+    "HistoryGone",
+    "LogDamaged",
+    "LogInUse",
+    "Moment",
+    "NewerFormat",
+    "NoLog",
+    "Reading",
+    "Told",
+    "Unreachable",
+    "Walls",
+    "look_into",
+    "open_folder",
+    "snapshot_files",
+    "thawed",
+]
+
+WAL: Final = "wal"
+SNAPSHOTS: Final = "snapshots"
+LOCK: Final = "holdfast.lock"
+LOOKS: Final = 5
+
+T = TypeVar("T")
+
+
+class NoLog(OperatingError):
+    """There is nothing to read in this folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(
+            f"there is no log in {path}. Name another folder with --data, or make one: "
+            "`holdfast demo --keep`."
+        )
+
+
+class Unreachable(OperatingError):
+    """The moment asked for is not in the log: before its oldest history, or beyond its end."""
+
+
+class Moment(Struct, frozen=True):
+    """When to look: right after `position`, or as the wall clock showed `wall`; else at the end."""
+
+    position: int | None = None
+    wall: int | None = None
+
+
+class Told(Struct, frozen=True):
+    """One record as the log tells it. `offset` leads from its log time to the wall clock."""
+
+    position: Position
+    epoch: int
+    offset: int
+    record: Record
+
+    def wall(self, instant: int) -> int:
+        return instant + self.offset
+
+
+class Walls:
+    """What the wall clock showed at an instant of log time, as the frames remember it.
+
+    The two clocks part when the wall clock is set, so one difference for all would misdate
+    whatever happened on the other side of such a jump.
+    """
+
+    def __init__(self) -> None:
+        self._until: list[int] = []
+        self._offsets: list[int] = []
+
+    def note(self, at: int, wall: int) -> None:
+        """Frames are noted in the order of the log."""
+        if self._offsets and self._offsets[-1] == wall - at:
+            self._until[-1] = at
+        else:
+            self._until.append(at)
+            self._offsets.append(wall - at)
+
+    def wall(self, instant: int) -> int:
+        if not self._offsets:
+            return instant
+        # A frame's instant is that of its last record, so the frame that ends at or after the
+        # instant is the one that tells of it.
+        place = bisect_left(self._until, instant)
+        return instant + self._offsets[min(place, len(self._offsets) - 1)]
+
+
+class Folder:
+    """The records of a data folder, as far as they were complete when it was opened."""
+
+    def __init__(self, reader: FolderReader) -> None:
+        self.reader = reader
+        self.path = reader.path
+        self.log_id = reader.log_id
+        self.last = Position(reader.last)
+        self.oldest = Position(reader.oldest)
+
+    def told(self, position: int) -> Told:
+        """One record; `HistoryGone` where neither the log nor a snapshot kept it."""
+        frame, data = self.reader.record(position)
+        return _told(frame, position, data)
+
+    def records(self, first: int = 0, last: int | None = None) -> Iterator[Told]:
+        """The records from `first` (by default the oldest kept) to `last`, in order."""
+        until = self.last if last is None else min(last, self.last)
+        start = max(first, self.oldest) if first <= 0 else first
+        if start > until:
+            return
+        for frame in self.reader.read(start):
+            for place, data in enumerate(frame.records):
+                position = frame.first + place
+                if position > until:
+                    return
+                if position >= start:
+                    yield _told(frame, position, data)
+
+    def position_of(self, moment: Moment) -> Position:
+        """The last position at that moment, or the reason why there is none."""
+        if moment.wall is not None:
+            return self._position_at(moment.wall)
+        if moment.position is None:
+            return self.last
+        if moment.position > self.last:
+            raise Unreachable(
+                f"the log ends at position {self.last}, before {moment.position}. "
+                f"Ask for {self.last} or less: `--at {self.last}`."
+            )
+        return Position(moment.position)
+
+    def _position_at(self, wall: int) -> Position:
+        found = 0
+        for frame in self.reader.read(self.oldest) if self.last >= self.oldest else ():
+            # Where the clock was set back a time comes twice; the later one is meant.
+            if frame.wall <= wall:
+                found = frame.last
+        if not found:
+            raise Unreachable(
+                f"the oldest kept history, position {self.oldest}, is later than that time. "
+                f"Ask for a later one, or for the first position: `--at {self.oldest}`."
+            )
+        return Position(found)
+
+
+class Reading:
+    """A folder as it stood at one moment: the state then, and the records that led to it."""
+
+    def __init__(self, folder: Folder, state: State, walls: Walls) -> None:
+        self.folder = folder
+        self.path = folder.path
+        self.state = state
+        self.walls = walls
+
+    def told(self, position: int) -> Told:
+        return self.folder.told(position)
+
+    def records(self, first: int, last: int) -> Iterator[Told]:
+        return self.folder.records(first, last)
+
+    def wall(self, instant: int) -> int:
+        return self.walls.wall(instant)
+
+
+def look_into(path: Path | str, *, lenient: bool = False) -> Folder:
+    """The records of a folder. Leniently, a damaged one is read up to the damage."""
+    folder = Path(path)
+    if not _has_segments(folder):
+        if _had_log(folder):
+            raise LogDamaged(folder / WAL / "acked", 0, "the log that was here is gone")
+        raise NoLog(folder)
+    return Folder(read_folder(folder, lenient=lenient))
+
+
+def open_folder(path: Path | str, moment: Moment | None = None) -> Reading:
+    """The folder as it stood at `moment`, by default now. Never locks, never writes.
+
+    A damaged folder is refused, unless the position asked for lies before the damage. While its
+    owner is dropping old history under our eyes we look again.
+    """
+    wanted = moment or Moment()
+    return _undisturbed(lambda: _open(Path(path), wanted))
+
+
+def _open(path: Path, moment: Moment) -> Reading:
+    try:
+        folder = look_into(path)
+    except LogDamaged:
+        if moment.position is None:
+            raise
+        folder = look_into(path, lenient=True)
+        if moment.position > folder.last:
+            raise
+    return _reading(folder, folder.position_of(moment))
+
+
+def _reading(folder: Folder, until: Position) -> Reading:
+    walls = Walls()
+    state = _start(folder, until)
+    if state.position < min(until, folder.oldest - 1):
+        raise Unreachable(
+            f"history before position {folder.oldest} is no longer kept in {folder.path}. "
+            f"Ask for a later moment: `--at {folder.oldest}`."
+        )
+    if folder.last > state.position:
+        _replay(folder, state, walls, until)
+    elif folder.last >= folder.oldest:
+        frame, _ = folder.reader.record(folder.last)
+        walls.note(frame.at, frame.wall)
+    return Reading(folder, state, walls)
+
+
+def _replay(folder: Folder, state: State, walls: Walls, until: int) -> None:
+    for frame in folder.reader.read(state.position + 1):
+        walls.note(frame.at, frame.wall)
+        if frame.first > until:
+            return
+        for place, data in enumerate(frame.records):
+            position = frame.first + place
+            if state.position < position <= until:
+                apply(state, decode_record(data), Position(position))
+
+
+def _start(folder: Folder, until: int) -> State:
+    """The newest snapshot that stands for nothing after `until`, or the very beginning.
+
+    A snapshot that cannot be used is passed over here: `holdfast log verify` reports it.
+    """
+    for path in reversed(snapshot_files(folder.path)):
+        if int(path.stem) > until:
+            continue
+        try:
+            snapshot = verify_snapshot(RealDisk(), path)
+        except (LogDamaged, NewerFormat):
+            continue
+        if snapshot.log_id == folder.log_id and _continues(folder, snapshot):
+            return thawed(snapshot)
+    return State()
+
+
+def _continues(folder: Folder, snapshot: Snapshot) -> bool:
+    return folder.reader.chain_after(snapshot.position) == snapshot.chain_head
+
+
+def thawed(snapshot: Snapshot) -> State:
+    """The state a snapshot holds, or the proof that it holds another."""
+    state = thaw(b"".join(snapshot.payload(RealDisk())))
+    if state.position != snapshot.position or fingerprint(state).encode() != snapshot.state_hash:
+        raise BrokenInvariant(f"{snapshot.path} does not hold the state it claims")
+    return state
+
+
+def snapshot_files(path: Path) -> list[Path]:
+    """The snapshots of a data folder, oldest first, by name."""
+    place = path / SNAPSHOTS
+    if not place.is_dir():
+        return []
+    return sorted(file for file in place.glob("*.snap") if file.stem.isdigit())
+
+
+def _told(frame: Frame, position: int, data: bytes) -> Told:
+    return Told(Position(position), frame.epoch, frame.wall - frame.at, decode_record(data))
+
+
+def _has_segments(folder: Path) -> bool:
+    return any(file.stem.isdigit() for file in (folder / WAL).glob("*.seg"))
+
+
+def _had_log(folder: Path) -> bool:
+    """Whether the note of the last owner says that a log was begun here."""
+    try:
+        note = json.loads((folder / LOCK).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(note, dict) and bool(note.get("log"))
+
+
+def _undisturbed(look: Callable[[], T]) -> T:
+    """What `look` finds; a file that went away under its eyes is no finding."""
+    for _ in range(LOOKS - 1):
+        try:
+            return look()
+        except (FileNotFoundError, HistoryGone):
+            continue
+    return look()

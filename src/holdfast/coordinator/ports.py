@@ -2,11 +2,10 @@
 
 import os
 import random
-import secrets
 import time
 from typing import Protocol
 
-from holdfast.core.ids import Instant, JobId
+from holdfast.core.ids import Instant
 
 
 class Clock(Protocol):
@@ -15,10 +14,6 @@ class Clock(Protocol):
 
     def wall(self) -> Instant:
         """The wall clock in milliseconds: for calendars and display, trusted for nothing else."""
-
-
-class Ids(Protocol):
-    def job_id(self) -> JobId: ...
 
 
 class Dice(Protocol):
@@ -48,16 +43,6 @@ class SystemClock:
 
     def wall(self) -> Instant:
         return Instant(time.time_ns() // 1_000_000)
-
-
-class RandomIds:
-    """Ten letters and digits that are not mistaken for each other: short enough to type."""
-
-    ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-
-    def job_id(self) -> JobId:
-        bits = secrets.randbits(50)
-        return JobId("".join(self.ALPHABET[(bits >> shift) & 31] for shift in range(0, 50, 5)))
 
 
 class SystemDice:

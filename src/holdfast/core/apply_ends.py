@@ -29,11 +29,20 @@ def tasks_completed(
 ) -> None:
     job = state.job_of(event.job_id)
     tasks = job.tasks or {}
+    holder = state.holders.get((event.worker, event.incarnation))
+    if holder is None:
+        raise ImpossibleEvent(f"worker {event.worker}", "holding nothing", event)
+    held = holder.leases
     for commit in event.commits:
         task = tasks.get(commit.index)
-        if task is None or task.state != TaskState.RUNNING or task.lease_id != commit.lease_id:
+        if (
+            task is None
+            or task.state != TaskState.RUNNING
+            or task.lease_id != commit.lease_id
+            or commit.lease_id not in held
+        ):
             raise _impossible(job, commit.index, event)
-    holder = state.holder(event.worker, event.incarnation)
+    _check_once(job, [commit.index for commit in event.commits], event)
     states, payloads = job.states, job.payloads
     attempts, ends = columns(job)
     for commit in event.commits:
@@ -176,7 +185,12 @@ def _let_go(state: State, task: Task) -> None:
 
 
 def _check_waiting(job: Job, spans: Iterable[e.Span], event: e.Event) -> None:
+    """Spans come in order and apart, over waiting tasks alone."""
+    past = -1
     for span in spans:
+        if not past < span.first <= span.last:
+            raise _impossible(job, span.first, event)
+        past = span.last
         cells = job.states[span.first : span.last + 1]
         wanted = span.last + 1 - span.first
         if len(cells) != wanted or cells.count(FRESH) + cells.count(ASIDE) != wanted:
@@ -204,10 +218,14 @@ def _ending(
     job: Job, ends: tuple[e.End, ...], event: e.Event
 ) -> list[tuple[Task, e.End]]:
     """Each end with its task, all checked before any is moved."""
-    pairs = [(_leased(job, end.index, end.lease_id, event), end) for end in ends]
-    for task, _ in pairs:
-        target_of(task, event)
-    return pairs
+    _check_once(job, [end.index for end in ends], event)
+    return [(_leased(job, end.index, end.lease_id, event), end) for end in ends]
+
+
+def _check_once(job: Job, indices: list[Index], event: e.Event) -> None:
+    """An event that names a task twice would count it twice."""
+    if len(dict.fromkeys(indices)) != len(indices):
+        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
 
 
 def _leased(job: Job, index: Index, lease_id: LeaseId, event: e.Event) -> Task:

@@ -42,6 +42,8 @@ def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: I
         schedule_by=event.schedule_by,
     )
     state.jobs[event.job_id] = job
+    if event.job_id.isascii() and event.job_id.isdigit():
+        state.next_job = max(state.next_job, int(event.job_id) + 1)
     if event.key:
         state.keys[event.key] = SubmitKey(event.job_id, event.digest, at)
     if not event.sealed:
@@ -102,9 +104,11 @@ def task_rescheduled(
 
 def task_due(state: State, event: e.TaskDue, position: Position, at: Instant) -> None:
     job = state.job_of(event.job_id)
+    known = (job.tasks or {}).get(event.index)
+    if known is None or known.not_before_wall == NEVER:
+        raise ImpossibleEvent(f"task {job.job_id}/{event.index}", "not dated", event)
     task = _waiting_record(job, event.index, event)
-    if task.not_before_wall == NEVER:
-        raise ImpossibleEvent(f"task {job.job_id}/{event.index}", "due already", event)
+    task.state = target_of(task, event)
     task.not_before_wall = NEVER
     put_back(state.ready, job, task, at)
 
@@ -114,16 +118,26 @@ def job_due(state: State, event: e.JobDue, position: Position, at: Instant) -> N
     if job.not_before_wall == NEVER:
         raise ImpossibleEvent(f"job {job.job_id}", "due already", event)
     job.not_before_wall = NEVER
-    offer(state, job, at)
+    if job.not_before > at:
+        state.ready.sleep(job, job.not_before)
+    else:
+        # Whatever waits: fresh tasks, and those that came back while the job was dated.
+        state.ready.offer(job)
 
 
 def tasks_retried(state: State, event: e.TasksRetried, position: Position, at: Instant) -> None:
     job = state.job_of(event.job_id)
     indices = [Index(i) for span in event.spans for i in range(span.first, span.last + 1)]
+    if len(dict.fromkeys(indices)) != len(indices):
+        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
     for index in indices:
+        if not 0 <= index < job.count:
+            raise ImpossibleEvent(f"job {job.job_id}", f"of {job.count} tasks", event)
         source = state_of(job, index)
         if e.TasksRetried not in TRANSITIONS[source] or not retryable(job, index):
             raise ImpossibleEvent(f"task {job.job_id}/{index}", source.name, event)
+    if is_finished(job):
+        state.finished.remove(job.job_id)
     attempts, ends = columns(job)
     tasks = job.tasks = job.tasks if job.tasks is not None else {}
     for index in indices:
@@ -147,6 +161,8 @@ def tasks_retried(state: State, event: e.TasksRetried, position: Position, at: I
 
 
 def jobs_forgotten(state: State, event: e.JobsForgotten, position: Position, at: Instant) -> None:
+    if len(dict.fromkeys(event.job_ids)) != len(event.job_ids):
+        raise BrokenInvariant("a job was forgotten twice")
     for job_id in event.job_ids:
         if not is_finished(state.job_of(job_id)):
             raise ImpossibleEvent(f"job {job_id}", "unfinished", event)
@@ -163,7 +179,8 @@ def keys_forgotten(state: State, event: e.KeysForgotten, position: Position, at:
     for key in event.keys:
         if key not in state.keys:
             raise BrokenInvariant(f"key {key!r} was forgotten twice")
-        del state.keys[key]
+    for key in event.keys:
+        state.keys.pop(key, None)
 
 
 def offer(state: State, job: Job, at: Instant) -> None:

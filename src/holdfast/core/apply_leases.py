@@ -16,6 +16,8 @@ def leases_granted(state: State, event: e.LeasesGranted, position: Position, at:
     job = state.job_of(event.job_id)
     if event.first_lease < state.next_lease:
         raise BrokenInvariant(f"lease {event.first_lease} was granted twice")
+    if not len(event.indices) == len(event.attempts) == len(dict.fromkeys(event.indices)):
+        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
     records = [_record(job, index, event) for index in event.indices]
     tasks = job.tasks
     if tasks is None:
@@ -50,12 +52,21 @@ def attempts_started(
 ) -> None:
     job = state.job_of(event.job_id)
     tasks, states = job.tasks or {}, job.states
+    begun: dict[Index, Task] = {}
     for start in event.starts:
         task = tasks.get(start.index)
-        if task is None or task.state != TaskState.LEASED or task.lease_id != start.lease_id:
+        if (
+            task is None
+            or task.state != TaskState.LEASED
+            or task.lease_id != start.lease_id
+            or start.index in begun
+        ):
             raise ImpossibleEvent(
                 f"task {job.job_id}/{start.index}", _state_name(job, start.index), event
             )
+        begun[start.index] = task
+    for start in event.starts:
+        task = begun[start.index]
         task.state = _RUNNING
         task.started_at = start.started_at
         states[start.index] = _RUNNING
@@ -70,11 +81,12 @@ def leases_extended(
     if holder is None:
         raise BrokenInvariant(f"worker {event.worker} renewed leases and holds none")
     exceptions = frozenset(event.exceptions)
-    for task in holder.leases.values():
-        if task.lease_id in exceptions or task.expires_at == NEVER:
-            continue
+    timed = [task for task in holder.leases.values() if task.expires_at != NEVER]
+    renewed = [task for task in timed if task.lease_id not in exceptions]
+    for task in renewed:
         if event.until < task.expires_at:
             raise BrokenInvariant(f"lease {task.lease_id} would be shortened by a renewal")
+    for task in renewed:
         task.expires_at = event.until
     holder.find_soonest()
 

@@ -27,10 +27,13 @@ class OpenLog(Command, frozen=True, kw_only=True):
 
 
 class SubmitJob(Command, frozen=True, kw_only=True):
-    """Ask for work. Items, or `count` tasks sharing one payload; sealed, or to be fed further."""
+    """Ask for work. Items, or `count` tasks sharing one payload; sealed, or to be fed further.
 
-    job_id: JobId
+    Jobs are numbered in the order they come, unless the asker brings a name of its own.
+    """
+
     spec: JobSpec
+    job_id: JobId = JobId("")
     key: str = ""
     digest: bytes = b""
     items: tuple[bytes, ...] = ()

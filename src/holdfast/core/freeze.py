@@ -58,6 +58,7 @@ class FrozenState(Struct, frozen=True, array_like=True):
     position: Position
     time: Instant
     next_lease: LeaseId
+    next_job: int
     snapshot_position: Position
     specs: list[JobSpec]
     jobs: list[FrozenJob]
@@ -79,6 +80,7 @@ def freeze(state: State) -> bytes:
         position=state.position,
         time=state.time,
         next_lease=state.next_lease,
+        next_job=state.next_job,
         snapshot_position=state.snapshot_position,
         specs=list(specs),
         jobs=jobs,
@@ -100,6 +102,7 @@ def thaw(data: bytes) -> State:
     state.position = frozen.position
     state.time = frozen.time
     state.next_lease = frozen.next_lease
+    state.next_job = frozen.next_job
     state.snapshot_position = frozen.snapshot_position
     for row in frozen.jobs:
         state.jobs[row.job_id] = _thaw_job(row, frozen.specs[row.spec])
@@ -130,11 +133,10 @@ def rebuild_indexes(state: State) -> None:
             state.set_wall_timer(job, wall)
         for task in (job.tasks or {}).values():
             _index_task(state, job, task)
-        if job.cursor < job.count:
-            if job.not_before > state.time:
-                state.ready.sleep(job, job.not_before)
-            else:
-                state.ready.offer(job)
+        if job.not_before > state.time and job.unfinished:
+            state.ready.sleep(job, job.not_before)
+        elif job.cursor < job.count:
+            state.ready.offer(job)
     finished = [job for job in state.jobs.values() if is_finished(job)]
     finished.sort(key=lambda job: job.updated_at)
     state.finished.extend(job.job_id for job in finished)

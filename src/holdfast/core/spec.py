@@ -6,6 +6,9 @@ DEFAULT_MAX_LOSSES = 10
 NO_LIMIT = -1
 """For limits where zero is a meaning of its own (`max_failed_tasks=0`: the first one ends it)."""
 
+LONGEST_DELAY_MS = 10**12
+LARGEST_FACTOR = 1_000.0
+
 
 class RetryPolicy(Struct, frozen=True, array_like=True, gc=False):
     """How long a failed task waits before it is tried again.
@@ -45,6 +48,21 @@ class JobSpec(Struct, frozen=True, array_like=True, gc=False):
     priority: int = 0
     namespace: str = "default"
     labels: tuple[tuple[str, str], ...] = ()
+
+
+def retry_problem(policy: RetryPolicy) -> str:
+    """What is wrong with a policy, in words; empty when nothing is. Judged when a job is
+    submitted, so that no later failure can meet a policy that cannot be computed."""
+    if policy.kind not in ("none", "fixed", "linear", "exponential"):
+        return f"unknown retry policy {policy.kind!r}"
+    if not 0 <= policy.delay_ms <= LONGEST_DELAY_MS:
+        return f"a retry delay of {policy.delay_ms} ms"
+    if not 0 <= policy.max_delay_ms <= LONGEST_DELAY_MS:
+        return f"a longest retry delay of {policy.max_delay_ms} ms"
+    # Written so that "not a number" is refused too.
+    if not 0.0 <= policy.factor <= LARGEST_FACTOR:
+        return f"a retry factor of {policy.factor}"
+    return "" if 0.0 <= policy.jitter <= 1.0 else f"a jitter of {policy.jitter}"
 
 
 def retry_delay_ms(policy: RetryPolicy, failures: int, roll: float) -> int:

@@ -30,7 +30,7 @@ class SubmitKey(Struct, gc=False):
 class State:
     """`position` and `time` are those of the last record applied.
 
-    Authority: jobs (with their tasks), keys, next_lease, epoch, log_id, snapshot_position.
+    Authority: jobs (with their tasks), keys, next_lease, next_job, epoch, log_id, snapshot_position.
     Index: holders, ready, finished, open_jobs, timers, wall_timers, spec_cache.
     """
 
@@ -40,6 +40,7 @@ class State:
         self.position: Position = NOWHERE
         self.time: Instant = NEVER
         self.next_lease: LeaseId = LeaseId(1)
+        self.next_job = 1
         self.snapshot_position: Position = NOWHERE
         self.jobs: dict[JobId, Job] = {}
         self.keys: dict[str, SubmitKey] = {}

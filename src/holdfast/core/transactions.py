@@ -136,7 +136,8 @@ def _job_submitted(event: e.JobSubmitted, record: Record) -> Iterator[Action]:
 
 def _tasks_added(event: e.TasksAdded, record: Record) -> Iterator[Action]:
     last = event.first + len(event.items) - 1
-    yield from _ranges("task_created", event.job_id, [(event.first, last, {"job_id": event.job_id})])
+    created: Details = {"job_id": event.job_id}
+    yield from _ranges("task_created", event.job_id, [(event.first, last, created)])
 
 
 def _job_sealed(event: e.JobSealed, record: Record) -> Iterator[Action]:
@@ -222,7 +223,9 @@ def _tasks_quarantined(event: e.TasksQuarantined, record: Record) -> Iterator[Ac
 
 
 def _tasks_killed(event: e.TasksKilled, record: Record) -> Iterator[Action]:
-    reason = record.reason or event.cause
+    cancels = [c for c in record.events if isinstance(c, e.JobCancelled)]
+    told = [cancel.reason for cancel in cancels if cancel.job_id == event.job_id]
+    reason = "".join(told) or record.reason or event.cause
     spans: list[tuple[int, int, Details]] = [
         (span.first, span.last, {"reason": reason}) for span in event.spans
     ]

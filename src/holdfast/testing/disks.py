@@ -63,8 +63,9 @@ class _File:
         for sector in sorted(kept):
             start = sector * SECTOR_BYTES
             if dice.random() < 0.25 and start < size:
-                # The head wrote the front of this sector and lost power before its end.
-                cut = start + dice.randrange(SECTOR_BYTES)
+                # The head wrote the front of this sector and lost power before its end. Small
+                # fronts are likelier: that is where headers are.
+                cut = start + dice.randrange(dice.choice((SECTOR_BYTES, 80)))
                 end = min(start + SECTOR_BYTES, size)
                 content[cut:end] = self.durable[cut:end].ljust(max(0, end - cut), b"\0")
         return bytes(content)

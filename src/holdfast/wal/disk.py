@@ -9,6 +9,7 @@ import fcntl
 import os
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -198,11 +199,17 @@ def is_full(error: OSError) -> bool:
 
 
 def make_folder(disk: Disk, path: Path) -> None:
-    """The folder and its missing parents exist, also after a power cut."""
+    """The folder and its missing parents exist, also after a power cut.
+
+    The deepest one that is already there is synced too: whoever made it may have died right after.
+    """
     missing = []
     while not disk.exists(path):
         missing.append(path)
         path = path.parent
+    # A parent that we may enter but not read belongs to someone else, who made it long ago.
+    with suppress(PermissionError):
+        disk.fsync_dir(path.parent)
     for folder in reversed(missing):
         disk.mkdir(folder)
         disk.fsync_dir(folder.parent)

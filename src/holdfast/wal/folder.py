@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from holdfast.core.errors import OperatingError
 from holdfast.wal.disk import Disk, RealDisk, read_all
-from holdfast.wal.errors import LogDamaged
+from holdfast.wal.errors import HistoryGone, LogDamaged
 from holdfast.wal.file import WAL_FOLDER
 from holdfast.wal.frames import Frame
 from holdfast.wal.hint import HINT_NAME, Hint, judge_slots
@@ -13,7 +14,7 @@ from holdfast.wal.kept import KeptRecords
 from holdfast.wal.recovery import Clean, Survey, Torn
 from holdfast.wal.segments import SEGMENT_HEADER_BYTES, History, decode_header, segment_paths
 
-LOOKS: Final = 5
+LOOKS: Final = 20
 
 
 class FolderReader:
@@ -68,13 +69,16 @@ def read_folder(
     for _ in range(LOOKS):
         try:
             return _look(disk, folder, lenient=lenient and seen is not None)
-        except FileNotFoundError:
+        except (FileNotFoundError, HistoryGone):
+            # The writer dropped a segment between our listing and our reading.
             continue
         except LogDamaged as damage:
             if seen == (damage.file, damage.offset):
                 raise
             seen = (damage.file, damage.offset)
-    return _look(disk, folder, lenient=lenient)
+    raise OperatingError(
+        f"{folder} changes faster than it can be read. Try again: `holdfast log verify {folder}`."
+    )
 
 
 def _look(disk: Disk, folder: Path, *, lenient: bool) -> FolderReader:

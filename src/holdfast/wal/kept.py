@@ -6,7 +6,8 @@ A file `P.kept` stands beside the snapshot of position P, little endian:
     for each record: 8 position, 8 at, 8 wall, 8 epoch, 4 length, 4 crc32 of all these and the
     bytes, then the bytes
     for each record, by position: 8 position, 8 offset
-    8 number of records, 8 offset of that list, 4 crc32 of the list and of these two numbers
+    8 number of records, 8 offset of that list
+    4 crc32 of the first 16 bytes, of the list and of these two numbers
 """
 
 import struct
@@ -68,7 +69,8 @@ def write_kept(disk: Disk, folder: Path, position: int, records: Iterable[KeptRe
 
 def _fill(disk: Disk, fd: int, records: Iterable[KeptRecord]) -> None:
     places: list[tuple[int, int]] = []
-    waiting, start = [_HEADER.pack(KEPT_MAGIC, KEPT_FORMAT)], 0
+    header = _HEADER.pack(KEPT_MAGIC, KEPT_FORMAT)
+    waiting, start = [header], 0
     offset = _HEADER.size
     for position, at, wall, epoch, content in records:
         entry = _ENTRY.pack(position, at, wall, epoch, len(content))
@@ -80,7 +82,7 @@ def _fill(disk: Disk, fd: int, records: Iterable[KeptRecord]) -> None:
             waiting, start = [], offset
     index = b"".join(_PLACE.pack(*place) for place in sorted(places))
     index += _PLACE.pack(len(places), offset)
-    waiting += (index, _CRC.pack(crc32(index)))
+    waiting += (index, _CRC.pack(crc32(index, crc32(header))))
     write_all(disk, fd, b"".join(waiting), start)
 
 
@@ -157,11 +159,6 @@ def read_index(disk: Disk, path: Path) -> _Index:
         head = disk.pread(fd, _HEADER.size, 0)
         if size < _HEADER.size + _FOOTER_BYTES:
             raise LogDamaged(path, size, "the kept records are cut short")
-        magic, version = _HEADER.unpack(head)
-        if magic != KEPT_MAGIC:
-            raise LogDamaged(path, 0, "this is no file of kept records")
-        if version > KEPT_FORMAT:
-            raise NewerFormat(path, version, KEPT_FORMAT)
         footer = disk.pread(fd, _FOOTER_BYTES, size - _FOOTER_BYTES)
         count, start = _PLACE.unpack_from(footer)
         if start + count * _PLACE.size != size - _FOOTER_BYTES:
@@ -169,8 +166,14 @@ def read_index(disk: Disk, path: Path) -> _Index:
         listed = disk.pread(fd, count * _PLACE.size, start)
     finally:
         disk.close(fd)
-    if crc32(footer[: _PLACE.size], crc32(listed)) != _CRC.unpack_from(footer, _PLACE.size)[0]:
+    crc = crc32(footer[: _PLACE.size], crc32(listed, crc32(head)))
+    if crc != _CRC.unpack_from(footer, _PLACE.size)[0]:
         raise LogDamaged(path, start, "the list of kept records does not match its checksum")
+    magic, version = _HEADER.unpack(head)
+    if magic != KEPT_MAGIC:
+        raise LogDamaged(path, 0, "this is no file of kept records")
+    if version > KEPT_FORMAT:
+        raise NewerFormat(path, version, KEPT_FORMAT)
     places = list(_PLACE.iter_unpack(listed))
     return _Index(
         path, array("Q", [place[0] for place in places]), array("Q", [place[1] for place in places])

@@ -6,7 +6,7 @@ from pathlib import Path
 from holdfast.core.errors import BrokenInvariant
 from holdfast.wal.disk import Disk, make_folder, write_all
 from holdfast.wal.segments import History, Segment
-from holdfast.wal.snapshots import CHUNK_BYTES, reaches
+from holdfast.wal.snapshots import CHUNK_BYTES, SNAPSHOTS_FOLDER, reaches
 
 
 def drop(
@@ -23,6 +23,8 @@ def drop(
         raise BrokenInvariant(
             f"no snapshot stands for position {going[-1].last}; nothing is dropped"
         )
+    # Whoever wrote the snapshot may have died before its name was safe.
+    disk.fsync_dir(folder / SNAPSHOTS_FOLDER)
     if archive is not None:
         make_folder(disk, archive)
     for segment in going:

@@ -216,6 +216,9 @@ def newest_snapshot(disk: Disk, folder: Path, log: Chained) -> Choice:
     for path in reversed(snapshot_paths(disk, folder)):
         try:
             snapshot = verify_snapshot(disk, path)
+        except FileNotFoundError:
+            # The writer has just dropped it; a newer one was there first.
+            continue
         except (LogDamaged, NewerFormat) as error:
             rejected.append(Rejected(path, str(error)))
             continue
@@ -257,7 +260,7 @@ def reaches(disk: Disk, folder: Path, log_id: bytes, position: int) -> bool:
     for path in reversed(snapshot_paths(disk, folder)):
         try:
             snapshot = peek(disk, path)
-        except (LogDamaged, NewerFormat):
+        except (FileNotFoundError, LogDamaged, NewerFormat):
             continue
         if snapshot.log_id == log_id.hex() and snapshot.position >= position:
             return True

@@ -95,7 +95,7 @@ class Agent:
         for run in reply.runs:
             self._take_up(run)
 
-    def next_due(self, now_ms: int) -> int:
+    def next_due(self) -> int:
         """When `step` has something to do that no event announces; zero for never."""
         dues: list[int] = []
         for running in self.executor.running():

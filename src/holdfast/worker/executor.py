@@ -32,7 +32,15 @@ class Harvest(Struct, frozen=True):
 
 
 class Executor(Protocol):
+    """`fatal` is set once nothing can run here at all (and why); `fatal_kind` names the error."""
+
     slots: int
+
+    @property
+    def fatal(self) -> str | None: ...
+
+    @property
+    def fatal_kind(self) -> str | None: ...
 
     def start(self) -> None:
         """Bring the lanes up. Nothing is spawned before it is needed."""

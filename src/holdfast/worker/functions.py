@@ -59,6 +59,13 @@ class MissingGuard(RuntimeError):
         )
         self.where = where
 
+    @classmethod
+    def told(cls, text: str) -> "MissingGuard":
+        """The same trouble, as another process told it."""
+        error = cls("")
+        error.args = (text,)
+        return error
+
 
 def loading_script() -> str | None:
     """The script or module this thread is loading to find a function in it, or None.

@@ -47,10 +47,14 @@ class Plan:
     """
 
     def __init__(
-        self, positional: list[tuple[str, Decoder[Any]]], rest: Decoder[Any], other: Decoder[Any]
+        self,
+        positional: list[tuple[str, Decoder[Any]]],
+        named: dict[str, Decoder[Any]],
+        rest: Decoder[Any],
+        other: Decoder[Any],
     ) -> None:
         self._positional = positional
-        self._named = dict(positional)
+        self._named = named
         self._rest = rest
         self._other = other
 
@@ -90,6 +94,7 @@ def plan_of(function: Callable[..., Any], *, skip: int = 0) -> Plan | None:
         # Annotations that cannot be read ask for nothing.
         return None
     positional: list[tuple[str, Decoder[Any]]] = []
+    named: dict[str, Decoder[Any]] = {}
     rest = other = _ANY
     for parameter in parameters:
         decoder = decoder_for(hints.get(parameter.name, Any))
@@ -98,11 +103,12 @@ def plan_of(function: Callable[..., Any], *, skip: int = 0) -> Plan | None:
         elif parameter.kind is parameter.VAR_KEYWORD:
             other = decoder
         else:
-            positional.append((parameter.name, decoder))
-    del positional[:skip]
-    if all(decoder is _ANY for decoder in (rest, other, *(each for _, each in positional))):
+            named[parameter.name] = decoder
+            if parameter.kind is not parameter.KEYWORD_ONLY:
+                positional.append((parameter.name, decoder))
+    if all(decoder is _ANY for decoder in (rest, other, *named.values())):
         return None
-    return Plan(positional, rest, other)
+    return Plan(positional[skip:], named, rest, other)
 
 
 def decoder_for(annotation: Any) -> Decoder[Any]:

@@ -56,9 +56,12 @@ class ProcessExecutor:
             self._thread.start()
 
     def assign(self, run: Run) -> None:
-        if not self._is_closed:
-            self.start()
-        self._keeper.tell(Assign(run, self._leases.admit(run)))
+        entries = self._leases.admit(run)
+        if self._is_closed:
+            self._keeper.outcomes.extend(released(entry, started=False) for entry in entries)
+            return
+        self.start()
+        self._keeper.tell(Assign(run, entries))
 
     def harvest(self) -> Harvest:
         if self._thread is not None and not self._thread.is_alive():

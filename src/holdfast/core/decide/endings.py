@@ -1,6 +1,6 @@
 """How an attempt ends: the one place where budgets are charged and the next step is chosen."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from holdfast.core import events as e
 from holdfast.core.attempt import (
@@ -126,16 +126,24 @@ def stop_rest(
 
 
 def ends_by_job(
-    state: State, tasks: Iterable[Task], reason: EndReason, now: Instant, error: str
+    state: State,
+    tasks: Iterable[Task],
+    reason: EndReason,
+    now: Instant,
+    error: Callable[[Task], str],
 ) -> tuple[e.AnyEvent, ...]:
-    """The events when many attempts end at once for the same reason, job by job."""
+    """The events when many attempts end at once for the same reason, job by job.
+
+    Whatever ends in one record must come in one call: a job is settled once, or its limit would
+    be judged twice on the same counts.
+    """
     grouped: dict[JobId, list[e.End]] = {}
     for task in tasks:
         actual = reason
         if reason is EndReason.WORKER_LOST and task.started_at == NEVER:
             actual = EndReason.UNDELIVERED
         spec = state.job_of(task.job_id).spec
-        end = end_of(spec, task, actual, now, error=error)
+        end = end_of(spec, task, actual, now, error=error(task))
         grouped.setdefault(task.job_id, []).append(end)
     events: list[e.AnyEvent] = []
     for job_id, ends in grouped.items():

@@ -5,7 +5,16 @@ from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.job import Job
+from holdfast.core.spec import NO_LIMIT, retry_problem
 from holdfast.core.state import State
+
+LARGEST = 10**15
+"""Above every honest amount (30,000 years in milliseconds), and far from what cannot be written."""
+
+NUMBER_DIGITS_MAX = 15
+
+MOST_TASKS = 100_000_000
+"""A task costs at least a byte of memory in every process that reads the log."""
 
 
 def submit(state: State, command: c.SubmitJob, now: Instant) -> Decision:
@@ -18,11 +27,16 @@ def submit(state: State, command: c.SubmitJob, now: Instant) -> Decision:
     problem = _problem(command, count)
     if problem:
         return Refused(Reason.INVALID, problem)
-    if command.job_id in state.jobs:
-        return Refused(Reason.CONFLICT, f"job {command.job_id} exists already")
+    if count > MOST_TASKS:
+        return Refused(Reason.TOO_LARGE, f"{count} tasks; a job has at most {MOST_TASKS}")
+    job_id = command.job_id or JobId(str(state.next_job))
+    if job_id in state.jobs or _is_numbered(state, job_id):
+        return Refused(Reason.CONFLICT, f"job {job_id} exists already, or did")
+    if job_id.isdigit() and len(job_id) > NUMBER_DIGITS_MAX:
+        return Refused(Reason.INVALID, f"a job of its own name is called {job_id[:20]}…")
     spec = command.spec
     submitted = e.JobSubmitted(
-        job_id=command.job_id,
+        job_id=job_id,
         spec=spec,
         key=command.key,
         digest=command.digest,
@@ -36,14 +50,14 @@ def submit(state: State, command: c.SubmitJob, now: Instant) -> Decision:
         deadline_wall=command.deadline_wall,
         schedule_by=_after(now, spec.schedule_timeout_ms),
     )
-    return Accepted((submitted,), command.job_id)
+    return Accepted((submitted,), job_id)
 
 
 def add_tasks(state: State, command: c.AddTasks, now: Instant) -> Decision:
     """Items follow the ones that are there; a repeat of what is there adds nothing."""
     job = state.jobs.get(command.job_id)
     if job is None:
-        return unknown(command.job_id)
+        return unknown(state, command.job_id)
     if job.sealed:
         why = "was cancelled" if job.cause else "is sealed"
         return Refused(Reason.JOB_SEALED, f"job {job.job_id} {why}; it takes no more items")
@@ -70,7 +84,7 @@ def add_tasks(state: State, command: c.AddTasks, now: Instant) -> Decision:
 def seal(state: State, command: c.SealJob, now: Instant) -> Decision:
     job = state.jobs.get(command.job_id)
     if job is None:
-        return unknown(command.job_id)
+        return unknown(state, command.job_id)
     if job.sealed:
         if job.count == command.count:
             return Accepted(())
@@ -86,8 +100,22 @@ def sealed(job: Job, *, interrupted: bool) -> e.JobSealed:
     return e.JobSealed(job_id=job.job_id, count=job.count, interrupted=interrupted)
 
 
-def unknown(job_id: JobId) -> Refused:
+def unknown(state: State, job_id: JobId) -> Refused:
+    """Why a job is not here: it never was, or it finished long ago and only the log has it."""
+    if _is_numbered(state, job_id):
+        return Refused(
+            Reason.GONE,
+            f"job {job_id} finished and left memory; the log has it: "
+            f"holdfast job show {job_id} --data DIR",
+        )
     return Refused(Reason.NOT_FOUND, f"there is no job {job_id}")
+
+
+def _is_numbered(state: State, job_id: JobId) -> bool:
+    """Whether this number was given to a job. The length is bounded before it is read: a name is
+    a stranger's text, and numbers of any length are slow to read and cannot be written."""
+    is_number = job_id.isascii() and job_id.isdigit() and len(job_id) <= NUMBER_DIGITS_MAX
+    return is_number and 0 < int(job_id) < state.next_job
 
 
 def _repeat(state: State, command: c.SubmitJob, job_id: JobId, digest: bytes) -> Decision:
@@ -97,7 +125,7 @@ def _repeat(state: State, command: c.SubmitJob, job_id: JobId, digest: bytes) ->
             f"key {command.key!r} belongs to job {job_id}, which asked for something else",
         )
     if job_id not in state.jobs:
-        return Refused(Reason.GONE, f"job {job_id} finished and left memory; its log has it")
+        return unknown(state, job_id)
     return Accepted((), job_id)
 
 
@@ -108,15 +136,27 @@ def _problem(command: c.SubmitJob, count: int) -> str:
         return f"a job needs at least one task, not {count}"
     if command.items and command.count and command.count != len(command.items):
         return f"{command.count} tasks were announced and {len(command.items)} came"
-    negative = [
-        name
-        for name in ("retries", "max_losses", "timeout_ms", "job_timeout_ms", "max_parallel")
-        + ("schedule_timeout_ms", "cpus_milli", "memory_bytes", "gpus")
-        if getattr(spec, name) < 0
-    ]
-    if command.delay_ms < 0:
-        negative.append("delay_ms")
-    return f"{', '.join(negative)} cannot be negative" if negative else ""
+    amounts = {
+        "retries": spec.retries,
+        "max_losses": spec.max_losses,
+        "timeout_ms": spec.timeout_ms,
+        "job_timeout_ms": spec.job_timeout_ms,
+        "schedule_timeout_ms": spec.schedule_timeout_ms,
+        "delay_ms": command.delay_ms,
+        "max_parallel": spec.max_parallel,
+        "max_failed_tasks": spec.max_failed_tasks - NO_LIMIT,
+        "cpus_milli": spec.cpus_milli,
+        "memory_bytes": spec.memory_bytes,
+        "gpus": spec.gpus,
+        "not_before_wall": command.not_before_wall,
+        "deadline_wall": command.deadline_wall,
+    }
+    wrong = [name for name, amount in amounts.items() if not 0 <= amount <= LARGEST]
+    if wrong:
+        return f"{', '.join(wrong)} cannot be negative, nor above {LARGEST}"
+    if abs(spec.priority) > LARGEST:
+        return f"a priority of {spec.priority}"
+    return retry_problem(spec.retry)
 
 
 def _after(now: Instant, span_ms: int) -> Instant:

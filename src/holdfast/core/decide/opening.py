@@ -8,6 +8,7 @@ from holdfast.core.decide.jobs import sealed
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Instant
 from holdfast.core.state import State
+from holdfast.core.task import Task
 
 
 def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
@@ -31,21 +32,26 @@ def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
             torn_bytes=command.torn_bytes,
         )
     ]
-    timed = False
-    for (worker, incarnation), holder in state.holders.items():
-        gone = [task for task in holder.leases.values() if task.expires_at == NEVER]
-        timed = timed or len(gone) < len(holder.leases)
-        if gone:
-            error = f"worker {worker} ended with the program that ran it"
-            events.extend(ends_by_job(state, gone, EndReason.WORKER_LOST, now, error))
-            events.append(e.WorkerLost(worker=worker, incarnation=incarnation, error=error))
+    held = [task for holder in state.holders.values() for task in holder.leases.values()]
+    gone = [task for task in held if task.expires_at == NEVER]
+    timed = len(gone) < len(held)
+    events.extend(ends_by_job(state, gone, EndReason.WORKER_LOST, now, _ended_with_us))
+    workers = {(task.worker, task.incarnation): _ended_with_us(task) for task in gone}
+    for (worker, incarnation), error in workers.items():
+        events.append(e.WorkerLost(worker=worker, incarnation=incarnation, error=error))
+    # A job that these losses stopped is sealed by that already.
+    stopped = frozenset(event.job_id for event in events if isinstance(event, e.JobCancelled))
     for job_id in state.open_jobs:
         job = state.job_of(job_id)
-        if not job.key:
+        if not job.key and job_id not in stopped:
             events.append(sealed(job, interrupted=True))
     if timed:
         events.append(e.LeasesRearmed(until=Instant(now + command.term_ms)))
     return Accepted(tuple(events))
+
+
+def _ended_with_us(task: Task) -> str:
+    return f"worker {task.worker} ended with the program that ran it"
 
 
 def install_snapshot(state: State, command: c.InstallSnapshot, now: Instant) -> Decision:

@@ -6,7 +6,7 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
 from holdfast.core.decide.endings import end_of, stop_rest
-from holdfast.core.decide.jobs import unknown
+from holdfast.core.decide.jobs import LARGEST, unknown
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Index, Instant
 from holdfast.core.job import CANCELLED, Job, is_finished, retryable, state_of
@@ -18,11 +18,11 @@ def kill_job(state: State, command: c.KillJob, now: Instant) -> Decision:
     """A finished job stays as it ended: a second cancel is answered and changes nothing."""
     job = state.jobs.get(command.job_id)
     if job is None:
-        return unknown(command.job_id)
+        return unknown(state, command.job_id)
     if is_finished(job):
         return Accepted((), 0)
-    if job.cause == CANCELLED:
-        return Accepted((), 0)  # Cancelled already; what is left is owed deliveries.
+    if job.cause and job.cause in (CANCELLED, command.cause):
+        return Accepted((), 0)  # Stopped already; what is left is owed deliveries.
     left = job.unfinished
     return Accepted(stop_rest(job, command.cause, command.reason, now), left)
 
@@ -31,7 +31,7 @@ def kill_tasks(state: State, command: c.KillTasks, now: Instant) -> Decision:
     """Those already finished are left; a task that committed cannot be killed."""
     job = state.jobs.get(command.job_id)
     if job is None:
-        return unknown(command.job_id)
+        return unknown(state, command.job_id)
     waiting: list[Index] = []
     ends: list[e.End] = []
     for index in sorted(set(command.indices)):
@@ -59,11 +59,11 @@ def reschedule(state: State, command: c.RescheduleTask, now: Instant) -> Decisio
     """Only a waiting task has an earliest time to move."""
     job = state.jobs.get(command.job_id)
     if job is None:
-        return unknown(command.job_id)
+        return unknown(state, command.job_id)
     if not 0 <= command.index < job.count:
         return _no_task(job, command.index)
-    if command.delay_ms < 0:
-        return Refused(Reason.INVALID, "a task cannot be moved into the past")
+    if not 0 <= command.delay_ms <= LARGEST or not 0 <= command.not_before_wall <= LARGEST:
+        return Refused(Reason.INVALID, "a task cannot be moved into the past, nor out of time")
     current = state_of(job, command.index)
     if current is not TaskState.WAITING:
         return Refused(
@@ -83,7 +83,7 @@ def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
     """Quarantined tasks, and those a limit killed, come back; what committed never does."""
     job = state.jobs.get(command.job_id)
     if job is None:
-        return unknown(command.job_id)
+        return unknown(state, command.job_id)
     if command.indices:
         indices = sorted(set(command.indices))
         for index in indices:

@@ -52,6 +52,7 @@ def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
         task = job.tasks.get(index) if job is not None and job.tasks is not None else None
         if (
             task is None
+            or not lease_id
             or task.lease_id != lease_id
             or task.incarnation != incarnation
             or task.worker != worker
@@ -118,6 +119,8 @@ def fail(state: State, command: c.FailAttempt, now: Instant) -> Decision:
     report = command.failed
     if report.reason not in REPORTABLE:
         return Refused(Reason.INVALID, f"a worker cannot report an attempt as {report.reason!r}")
+    if not 0.0 <= command.roll < 1.0:
+        return Refused(Reason.INVALID, f"a throw lies in [0, 1); {command.roll} does not")
     task = _held(state, command, report, now)
     if isinstance(task, Lost):
         return Accepted((), (task,))
@@ -146,9 +149,9 @@ def fail(state: State, command: c.FailAttempt, now: Instant) -> Decision:
 
 def release(state: State, command: c.ReleaseAttempts, now: Instant) -> Decision:
     """Attempts come back uncharged. `undelivered` is not taken for one that had started."""
-    reason = EndReason(command.reason)
-    if reason not in RELEASABLE:
+    if command.reason not in RELEASABLE:
         return Refused(Reason.INVALID, f"an attempt is not released as {command.reason!r}")
+    reason = EndReason(command.reason)
     lost: list[Lost] = []
     ends: dict[JobId, dict[Index, e.End]] = {}
     for report in command.released:
@@ -173,7 +176,7 @@ def confirm_delivery(state: State, command: c.ConfirmDelivery, now: Instant) -> 
     """The last confirmation makes the task DONE; a repeated one adds nothing."""
     job = state.jobs.get(command.job_id)
     if job is None:
-        return unknown(command.job_id)
+        return unknown(state, command.job_id)
     if not 0 <= command.index < job.count:
         return Refused(Reason.NOT_FOUND, f"job {job.job_id} has no task {command.index}")
     task = (job.tasks or {}).get(command.index)

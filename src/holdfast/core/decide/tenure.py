@@ -9,14 +9,16 @@ from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Instant
 from holdfast.core.job import Job, state_of
 from holdfast.core.state import State
-from holdfast.core.task import ASIDE, FRESH
+from holdfast.core.task import ASIDE, FRESH, Task
 
 
 def grant(state: State, command: c.GrantLeases, now: Instant) -> Decision:
     """Only a waiting task whose time has come can be leased, and only once at a time."""
     job = state.jobs.get(command.job_id)
     if job is None:
-        return unknown(command.job_id)
+        return unknown(state, command.job_id)
+    if command.term_ms < 0:
+        return Refused(Reason.INVALID, "a lease cannot end before it begins")
     attempts: list[int] = []
     taken: dict[int, None] = {}
     for index in command.indices:
@@ -85,8 +87,12 @@ def expire(state: State, command: c.ExpireLeases, now: Instant) -> Decision:
     """Time revokes ownership, and only a record says so."""
     holder = state.holders.get((command.worker, command.incarnation))
     due = [] if holder is None else holder.due(now)
-    error = f"the lease of worker {command.worker} ended without renewal"
-    return Accepted(ends_by_job(state, due, EndReason.LEASE_EXPIRED, now, error))
+    return Accepted(ends_by_job(state, due, EndReason.LEASE_EXPIRED, now, unrenewed))
+
+
+def unrenewed(task: Task) -> str:
+    """Why a lease that ran out did: said from the tick and from here alike."""
+    return f"the lease of worker {task.worker} ended without renewal"
 
 
 def rearm(state: State, command: c.RearmLeases, now: Instant) -> Decision:
@@ -104,8 +110,9 @@ def lose_worker(state: State, command: c.LoseWorker, now: Instant) -> Decision:
     holder = state.holders.get((command.worker, command.incarnation))
     if holder is None or not holder.leases:
         return Accepted(())
+    gone = holder.leases.values()
     ends = ends_by_job(
-        state, holder.leases.values(), EndReason.WORKER_LOST, now, f"worker {command.worker} failed"
+        state, gone, EndReason.WORKER_LOST, now, lambda task: f"worker {task.worker} failed"
     )
     lost = e.WorkerLost(
         worker=command.worker, incarnation=command.incarnation, error=command.error

@@ -5,6 +5,7 @@ from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
 from holdfast.core.decide.endings import ends_by_job, stop_rest
 from holdfast.core.decide.operator import spans_of
+from holdfast.core.decide.tenure import unrenewed
 from holdfast.core.decision import Accepted, Decision
 from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.job import DEADLINE, JOB_TIMED_OUT, Job, is_finished
@@ -17,12 +18,9 @@ def tick(state: State, command: c.Tick, now: Instant) -> Decision:
     what nobody needs is forgotten. A job is touched by one rule a tick; the next takes the rest."""
     events: list[e.AnyEvent] = []
     touched: set[JobId] = set()
-    for holder in list(state.holders.values()):
-        due = holder.due(now)
-        if due:
-            error = f"the lease of worker {holder.worker} ended without renewal"
-            events.extend(ends_by_job(state, due, EndReason.LEASE_EXPIRED, now, error))
-            touched.update(task.job_id for task in due)
+    due = [task for holder in state.holders.values() for task in holder.due(now)]
+    events.extend(ends_by_job(state, due, EndReason.LEASE_EXPIRED, now, unrenewed))
+    touched.update(task.job_id for task in due)
     for job in _due_jobs(state, command, now):
         if job.job_id not in touched:
             events.extend(_judge(job, command, now))
@@ -56,7 +54,8 @@ def _passed(heap: list[tuple[Instant, JobId]], limit: Instant) -> list[tuple[Ins
 
 def _judge(job: Job, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ...]:
     """The one thing that the passing of time does to this job now."""
-    if is_finished(job):
+    # A job that was stopped only waits for deliveries it owes; no limit can stop it again.
+    if is_finished(job) or job.cause:
         return ()
     if _past(job.deadline_wall, command.wall):
         return stop_rest(job, DEADLINE, "its deadline has passed", now)

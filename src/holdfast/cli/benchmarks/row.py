@@ -1,0 +1,116 @@
+"""A row of the bench: what it measures, what it is held to, and how it is run.
+
+A row may have several figures, because some mean something only side by side in one run. Every
+run happens in a fresh process, so that neither memory nor caches of one row colour the next:
+`python -m holdfast.cli.benchmarks.ROW SIZE FOLDER` measures once and writes its figures as JSON.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import BrokenInvariant, OperatingError
+
+FAMILY: Final = "holdfast.cli.benchmarks"
+
+ROW_NAMES: Final = (
+    "embedded",
+    "latency",
+    "arrays",
+    "items",
+    "singles",
+    "finished",
+    "restart",
+    "replay",
+    "growth",
+    "help",
+)
+"""Every row is a module of this name with a `ROW` in it; this is the order they are shown in."""
+
+
+class Bar(Struct, frozen=True):
+    """What a figure is held to. The limit itself is good enough."""
+
+    limit: float
+    at_least: bool
+
+    def is_met_by(self, value: float) -> bool:
+        return value >= self.limit if self.at_least else value <= self.limit
+
+
+def at_least(limit: float) -> Bar:
+    return Bar(limit, at_least=True)
+
+
+def at_most(limit: float) -> Bar:
+    return Bar(limit, at_least=False)
+
+
+class Figure(Struct, frozen=True):
+    """One number of a row. One without a bar is there to be compared with."""
+
+    name: str
+    what: str
+    unit: str
+    bar: Bar | None = None
+
+
+Values = Mapping[str, float]
+"""The figures of one run, by name."""
+
+
+class Row(Struct, frozen=True):
+    """`run` measures once, with this many tasks, in a folder it may fill and need not clean."""
+
+    name: str
+    what: str
+    figures: tuple[Figure, ...]
+    size: int
+    quick_size: int
+    run: Callable[[int, Path], Values]
+
+
+class RowFailed(OperatingError):
+    """A row could not be measured; the message is the last thing its process had to say."""
+
+
+def row_of(name: str) -> Row:
+    row: Row = import_module(f"{FAMILY}.{name}").ROW
+    return row
+
+
+def measure_here(row: Row, size: int, folder: Path) -> Values:
+    """Run the row once in this process, in a folder of its own that is gone afterwards."""
+    with TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
+        values = row.run(size, Path(place))
+    if set(values) != {figure.name for figure in row.figures}:
+        raise BrokenInvariant(f"row {row.name} measured {sorted(values)}, not what it announces")
+    return values
+
+
+def measure_in_child(row: Row, size: int, folder: Path) -> Values:
+    """Run the row once in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"{FAMILY}.{row.name}", str(size), str(folder)],
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise RowFailed(said[-1] if said else f"its process ended with {done.returncode}")
+    return msgspec.json.decode(done.stdout, type=dict[str, float])
+
+
+def main(row: Row, arguments: Sequence[str]) -> int:
+    """What the process of a row does: measure once and write the figures to stdout."""
+    size, folder = arguments
+    print(json.dumps(measure_here(row, int(size), Path(folder))))
+    return 0

@@ -1,0 +1,125 @@
+"""`holdfast demo`: the newcomer's first minute. Everything it shows is real and can be repeated."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+import holdfast
+from holdfast.cli.jobs import jobs_table
+from holdfast.cli.output import emit
+from holdfast.cli.progress import bar
+from holdfast.cli.sample import weigh
+from holdfast.cli.tasks import attempts_table
+from holdfast.client.holdfast import Holdfast
+from holdfast.coordinator.history import attempts_of
+from holdfast.coordinator.inspect import Reading, open_folder
+from holdfast.core.ids import Index
+
+ITEMS = 60
+WORKERS = 4
+FLAKY = 5
+
+
+@click.command()
+@click.option("--crash", is_flag=True, help="Kill the program in the middle, several times.")
+@click.option("--keep", is_flag=True, help="Keep the folder, so that you can look at it after.")
+def demo(crash: bool, keep: bool) -> int:
+    """The first minute: run a small job, look at it, clean up.
+
+    Exits 0 when everything that was acknowledged was done, once.
+    """
+    with _folder(keep=keep) as folder:
+        if crash:
+            from holdfast.cli.crash import crash_demo
+
+            return crash_demo(folder, keep=keep)
+        _run(folder, keep=keep)
+    return 0
+
+
+def _run(folder: Path, *, keep: bool) -> None:
+    emit(
+        "A job is a folder away: no server, no broker, no database.\n\n"
+        f"    with holdfast.open({str(folder)!r}) as hf:\n"
+        f"        job = hf.map(weigh, items, name='demo')      # {ITEMS} items\n\n"
+    )
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    with holdfast.open(folder, workers=WORKERS) as hf:
+        total = _map(hf, scratch)
+    reading = open_folder(folder)
+    job = next(iter(reading.state.jobs.values()))
+    flaky = f"{job.job_id}/{FLAKY}"
+    told = "" if keep else "  (this folder goes when the demo ends; `--keep` keeps it)"
+    emit(
+        f"\nDone: {ITEMS} results, their sum is {total:,}. The program has closed the folder; what "
+        f"follows\nis read from its log, {reading.state.position} records, each on disk before "
+        f"anyone was told of it.{told}\n"
+    )
+    _type(f"holdfast job list --data {folder}", jobs_table(reading, [job]))
+    _type(f"holdfast task show {flaky} --data {folder}", _flaky(reading))
+    emit(
+        "\nItem 5 failed twice. Each failure was charged to its budget of 3, waited out, and tried "
+        "again;\na worker that dies is charged to another budget, because that is nobody's "
+        "mistake.\n"
+    )
+    _next(folder, keep=keep)
+
+
+def _map(hf: Holdfast, scratch: Path) -> int:
+    items = [(number, str(scratch)) for number in range(ITEMS)]
+    job = hf.map(weigh, items, name="demo")
+    total = 0
+    with bar("demo", ITEMS) as advance:
+        for value in job.as_completed():
+            total += value
+            advance(1)
+    return total
+
+
+def _flaky(reading: Reading) -> str:
+    job = next(iter(reading.state.jobs.values()))
+    return attempts_table(attempts_of(reading, job.job_id, Index(FLAKY)))
+
+
+def _type(command: str, output: str) -> None:
+    emit(f"\n$ {command}\n{output}")
+
+
+def _next(folder: Path, *, keep: bool) -> None:
+    if keep:
+        emit(
+            f"\nThe folder is yours: {folder}\n"
+            f"    export HOLDFAST_DATA_DIR={folder}\n"
+            "    holdfast job show last              the job in words; -o json for programs\n"
+            "    holdfast job list --at 20           the past: as it was after record 20\n"
+            "    holdfast transactions --limit 5     who asked for what, and all that followed\n"
+            f"    holdfast log verify {folder}\n"
+        )
+    emit(
+        "\nNext:\n"
+        "    holdfast demo --crash    kill -9 in the middle, three times; count what was lost\n"
+        "    holdfast demo --keep     the same again, with a folder to look around in\n"
+        "    holdfast states          what can happen to a task, and what cannot\n"
+    )
+
+
+@contextmanager
+def _folder(*, keep: bool) -> Iterator[Path]:
+    """A folder of the demo's own. It goes with the demo, whatever happens, unless it is kept."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    try:
+        yield folder
+    except BaseException:
+        if keep:
+            print(f"kept: {folder}", file=sys.stderr)
+        raise
+    finally:
+        if not keep and os.path.isdir(folder):
+            shutil.rmtree(folder, ignore_errors=True)

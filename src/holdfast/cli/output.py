@@ -1,0 +1,248 @@
+"""What a command prints: data to stdout as a table or JSON, everything else to stderr.
+
+JSON carries `"schema": 1`; its names stay. Tables are for eyes: aligned, as wide as the terminal or
+$COLUMNS allows, whole when piped. Text of users is shown without control characters, since a name
+must not be able to paint the terminal.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+from unicodedata import east_asian_width
+
+import click
+
+from holdfast.cli.errors import Trouble
+
+SCHEMA: Final = 1
+FORMS: Final = ("table", "wide", "json", "jsonl", "name", "quiet")
+PIPE_CLOSED: Final = 141
+
+COLORS: Final = {
+    "SUCCEEDED": "32",
+    "DONE": "32",
+    "RUNNING": "36",
+    "IN_PROGRESS": "36",
+    "LEASED": "36",
+    "COMMITTED": "36",
+    "FAILED": "31",
+    "QUARANTINED": "31",
+    "ABORTED": "31",
+    "KILLED": "33",
+    "UNSCHEDULABLE": "33",
+    "PENDING": "2",
+    "WAITING": "2",
+}
+
+View = dict[str, Any]
+
+
+class Column:
+    """One column of a table. An `elastic` one gives way when the terminal is narrow."""
+
+    def __init__(self, title: str, *, right: bool = False, elastic: bool = False) -> None:
+        self.title = title
+        self.right = right
+        self.elastic = elastic
+
+
+def emit(text: str) -> None:
+    """Write to stdout, at once. A reader that has seen enough ends us quietly."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would complain again when it flushes at exit, so it is given somewhere to write.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(PIPE_CLOSED) from None
+
+
+def note(text: str) -> None:
+    """Something beside the data, for a person."""
+    print(text, file=sys.stderr)
+
+
+def emit_json(value: View) -> None:
+    emit(json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=False) + "\n")
+
+
+def emit_line(value: View) -> None:
+    emit(json.dumps({"schema": SCHEMA, **value}, ensure_ascii=False) + "\n")
+
+
+def emit_list(form: str, plural: str, views: Iterable[View], table: str) -> None:
+    """The same list in the form that was asked for. `table` is drawn by the caller."""
+    if form == "json":
+        emit_json({plural: list(views)})
+    elif form == "jsonl":
+        for view in views:
+            emit_line(view)
+    elif form == "name":
+        emit("".join(f"{view['id']}\n" for view in views))
+    elif form != "quiet":
+        emit(table)
+
+
+def emit_one(form: str, view: View, text: str) -> None:
+    if form == "json":
+        emit_json(view)
+    elif form == "jsonl":
+        emit_line(view)
+    elif form == "name":
+        emit(f"{view['id']}\n")
+    elif form != "quiet":
+        emit(text)
+
+
+def draw(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> str:
+    """An aligned table with a heading, coloured where colours are wanted."""
+    cells = [[clean(cell) for cell in row] for row in rows]
+    titles = [column.title for column in columns]
+    widths = [max(map(width_of, column)) for column in zip(titles, *cells, strict=True)]
+    _squeeze(columns, widths, terminal_width())
+    paint = wants_color()
+    lines = [_line(columns, titles, widths, paint="1" if paint else "")]
+    for row in cells:
+        colored = [COLORS.get(cell, "") if paint else "" for cell in row]
+        lines.append(_line(columns, row, widths, paints=colored))
+    return "".join(lines)
+
+
+def draw_fields(fields: Iterable[tuple[str, object]]) -> str:
+    """Names and values below each other; those without a value are left out."""
+    told = [(name, clean(value)) for name, value in fields if value not in (None, "", {}, [])]
+    if not told:
+        return ""
+    wide = max(len(name) for name, _ in told)
+    paint = wants_color()
+    lines = []
+    for name, value in told:
+        code = COLORS.get(value.partition(" ")[0], "") if paint else ""
+        lines.append(f"{name.ljust(wide)}  {_painted(value, code)}\n")
+    return "".join(lines)
+
+
+def _line(
+    columns: Sequence[Column],
+    cells: Sequence[str],
+    widths: Sequence[int],
+    *,
+    paint: str = "",
+    paints: Sequence[str] = (),
+) -> str:
+    parts = []
+    for place, (column, cell, width) in enumerate(zip(columns, cells, widths, strict=True)):
+        text = _cut(cell, width)
+        space = " " * (width - width_of(text))
+        code = paints[place] if paints else paint
+        drawn = _painted(text, code)
+        parts.append(space + drawn if column.right else drawn + space)
+    return "  ".join(parts).rstrip() + "\n"
+
+
+def _squeeze(columns: Sequence[Column], widths: list[int], limit: int | None) -> None:
+    """Take what is too much from the elastic columns, the widest first, but leave a few letters."""
+    if limit is None:
+        return
+    elastic = [place for place, column in enumerate(columns) if column.elastic]
+    while sum(widths) + 2 * (len(widths) - 1) > limit and elastic:
+        widest = max(elastic, key=lambda place: widths[place])
+        if widths[widest] <= max(8, len(columns[widest].title)):
+            return
+        widths[widest] -= 1
+
+
+def _cut(text: str, width: int) -> str:
+    if width_of(text) <= width:
+        return text
+    kept = ""
+    for letter in text:
+        if width_of(kept + letter) > width - 1:
+            break
+        kept += letter
+    return kept + "…"
+
+
+def _painted(text: str, code: str) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
+
+
+def clean(value: object) -> str:
+    """One line without control characters. Nothing is shown as `-`."""
+    if value is None or value == "":
+        return "-"
+    text = str(value)
+    if text.isprintable():
+        return text
+    first = text.splitlines()[0] if text.splitlines() else ""
+    return "".join(letter if letter.isprintable() else "�" for letter in first)
+
+
+def clean_text(text: str) -> str:
+    """Several lines without control characters."""
+    lines = text.splitlines()
+    return "\n".join("".join(x if x.isprintable() or x == "\t" else "�" for x in y) for y in lines)
+
+
+def width_of(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def terminal_width() -> int | None:
+    """How wide a table may be; None where nobody said, as in a pipe."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and int(told) > 0:
+        return int(told)
+    if is_terminal():
+        try:
+            return os.get_terminal_size(sys.stdout.fileno()).columns or None
+        except OSError:
+            return None
+    return None
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def wants_color() -> bool:
+    """`--color` first, then NO_COLOR, then FORCE_COLOR, then whether it is a terminal."""
+    context = click.get_current_context(silent=True)
+    chosen = "auto" if context is None else context.find_root().params.get("color", "auto")
+    if chosen != "auto":
+        return bool(chosen == "always")
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return is_terminal() and os.environ.get("TERM") != "dumb"
+
+
+def chosen_states(wanted: Sequence[str], known: Sequence[str]) -> frozenset[str]:
+    """The states a `--state` option names, in any case, several with commas; all where none."""
+    names = [part.strip().upper() for text in wanted for part in text.split(",") if part.strip()]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise click.BadParameter(
+            f"{unknown[0]} is no state; there are {', '.join(known)}", param_hint="--state"
+        )
+    return frozenset(names or known)
+
+
+def shorten(views: Sequence[Any], limit: int | None, form: str, what: str) -> Sequence[Any]:
+    """The first `limit` of a list, saying so. A table for eyes has a limit of its own."""
+    if limit is None:
+        limit = TABLE_ROWS if form in ("table", "wide") else 0
+    if limit < 0:
+        raise Trouble(f"--limit {limit} is less than nothing; 0 shows all.", 2)
+    if not limit or len(views) <= limit:
+        return views
+    note(f"{limit} of {len(views):,} {what}; --limit 0 shows all")
+    return views[:limit]
+
+
+TABLE_ROWS: Final = 50

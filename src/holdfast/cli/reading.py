@@ -1,0 +1,83 @@
+"""The options of every command that looks: which folder, at which moment, in which form."""
+
+import os
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from holdfast.cli.moments import FORMS as MOMENTS
+from holdfast.cli.moments import parse_moment
+from holdfast.cli.output import FORMS
+from holdfast.coordinator.inspect import Moment
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DATA_VARIABLE = "HOLDFAST_DATA_DIR"
+
+
+class MomentType(click.ParamType):
+    """A moment of the log's history."""
+
+    name = "moment"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Moment:
+        if isinstance(value, Moment):
+            return value
+        try:
+            return parse_moment(value, datetime.now().astimezone())
+        except (ValueError, OverflowError) as error:
+            self.fail(str(error), param, ctx)
+
+
+def data_option(command: F) -> F:
+    return click.option(
+        "--data",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help=f"The folder of the log. [default: ${DATA_VARIABLE}, else your state folder]",
+    )(command)
+
+
+def at_option(command: F) -> F:
+    return click.option(
+        "--at",
+        type=MomentType(),
+        metavar="POSITION|TIME",
+        help=f"As it was then: {MOMENTS}.",
+    )(command)
+
+
+def output_option(*forms: str, default: str = "table") -> Callable[[F], F]:
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(forms or FORMS),
+        default=default,
+        show_default=True,
+        envvar="HOLDFAST_OUTPUT",
+        show_envvar=True,
+        help="The form of what is printed.",
+    )
+
+
+def reads(command: F) -> F:
+    """`--data`, `--at` and `-o` together."""
+    return data_option(at_option(output_option()(command)))
+
+
+def folder_of(data: Path | None) -> Path:
+    """The folder that was named, or the one meant when none is."""
+    if data is not None:
+        return data
+    told = os.environ.get(DATA_VARIABLE)
+    if told:
+        return Path(told)
+    import platformdirs
+
+    return Path(platformdirs.user_state_dir("holdfast")) / "default"

@@ -1,0 +1,86 @@
+"""Which job, which tasks: an id, the beginning of one, `last`; `JOB/3`, `JOB/3-7`."""
+
+import re
+from typing import Final
+
+from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
+from holdfast.coordinator.inspect import Reading
+from holdfast.core.events import JobsForgotten
+from holdfast.core.ids import Index, JobId
+from holdfast.core.job import Job
+
+LAST: Final = "last"
+SHOWN: Final = 5
+
+_SPAN: Final = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+def find_job(reading: Reading, text: str) -> Job:
+    """The one job meant by `text`."""
+    jobs = reading.state.jobs
+    exact = jobs.get(JobId(text))
+    if exact is not None:
+        return exact
+    if text == LAST:
+        if not jobs:
+            raise Trouble(
+                f"there is no job in {reading.path} yet. `holdfast demo --keep` makes one.",
+                NOT_FOUND,
+            )
+        return next(reversed(jobs.values()))
+    found = [job for job_id, job in jobs.items() if job_id.startswith(text)] if text else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(job.job_id for job in found[:SHOWN])
+        more = ", …" if len(found) > SHOWN else ""
+        raise Trouble(f"{text} is the beginning of {len(found)} jobs: {names}{more}.", USAGE)
+    raise Trouble(_missing(reading, text), NOT_FOUND)
+
+
+def find_tasks(reading: Reading, text: str) -> tuple[Job, range]:
+    """The tasks meant by `JOB`, `JOB/3` or `JOB/3-7`."""
+    name, slash, span = text.rpartition("/")
+    if not slash:
+        job = find_job(reading, text)
+        return job, range(job.count)
+    match = _SPAN.fullmatch(span)
+    if match is None:
+        raise Trouble(f"{text} names no task: write JOB/3 or JOB/3-7.", USAGE)
+    job = find_job(reading, name)
+    first, last = int(match[1]), int(match[2] or match[1])
+    if last < first:
+        raise Trouble(f"{span} ends before it begins: write {last}-{first}.", USAGE)
+    if last >= job.count:
+        held = f"its tasks are 0 to {job.count - 1}" if job.count else "it has no tasks"
+        raise Trouble(
+            f"job {job.job_id} has no task {last}: {held}. "
+            f"`holdfast task list {job.job_id}` lists them.",
+            NOT_FOUND,
+        )
+    return job, range(first, last + 1)
+
+
+def find_one_task(reading: Reading, text: str) -> tuple[Job, Index]:
+    """The one task meant by `JOB/3`, or by a job that has only one."""
+    job, indices = find_tasks(reading, text)
+    if len(indices) != 1:
+        raise Trouble(
+            f"{text} means {len(indices):,} tasks: name one, such as {job.job_id}/0.", USAGE
+        )
+    return job, Index(indices[0])
+
+
+def _missing(reading: Reading, text: str) -> str:
+    folder = reading.path
+    for told in reading.folder.records(0, reading.state.position):
+        for event in told.record.events:
+            if isinstance(event, JobsForgotten) and text and text in event.job_ids:
+                return (
+                    f"job {text} ended long ago and left memory at position {told.position}. "
+                    f"`holdfast job show {text} --data {folder} --at {told.position - 1}` shows it."
+                )
+    return (
+        f"there is no job {text} in {folder}. `holdfast job list --data {folder}` lists what "
+        "there is."
+    )

@@ -1,0 +1,169 @@
+"""From a function and its arguments to what is recorded, and back from a result to a value."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.client.errors import Refused
+from holdfast.client.task import Options, options_of
+from holdfast.core.spec import JobSpec
+from holdfast.worker.functions import plain, reference, resolve
+from holdfast.worker.payloads import decode_result, encode_call, pickled_target
+
+MAX_PAYLOAD_BYTES = 1024 * 1024
+
+RESERVED = ("key", "name", "delay", "not_before", "deadline", "pickle")
+"""Words that `submit` takes for itself."""
+
+Decode = Callable[[bytes], Any]
+
+
+class Call(Struct, frozen=True):
+    """What runs and how. `payload` is that of a single call or shared by an array; `encode` makes
+    the payload of one item of a map."""
+
+    spec: JobSpec
+    decode: Decode
+    payload: bytes
+    encode: Callable[[Any], bytes]
+
+
+def single_call(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    name: str | None,
+    pickle: bool | None,
+) -> Call:
+    _check_words(function)
+    _check_arguments(function, args, kwargs)
+    options = _options(function, pickle=pickle)
+    payload = encode_call(args, kwargs, pickle=options.pickle)
+    return _call(function, options, "function", name, check_size(payload))
+
+
+def map_call(
+    function: Callable[..., Any],
+    *,
+    name: str | None,
+    pickle: bool | None,
+    max_parallel: int | None,
+    max_failed_tasks: int | None,
+) -> Call:
+    options = _options(
+        function, pickle=pickle, max_parallel=max_parallel, max_failed_tasks=max_failed_tasks
+    )
+    return _call(function, options, "function", name, b"")
+
+
+def array_call(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    name: str | None,
+) -> Call:
+    _check_arguments(function, (0, *args), kwargs)
+    options = _options(function)
+    if options.pickle:
+        raise Refused("invalid", "an array cannot be pickled; use map() with pickle=True")
+    payload = encode_call(args, kwargs)
+    return _call(function, options, "array", name, check_size(payload))
+
+
+def check_size(payload: bytes) -> bytes:
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise Refused(
+            "too_large",
+            f"the arguments take {len(payload):,} bytes, over the limit of "
+            f"{MAX_PAYLOAD_BYTES:,}; put them in a file and pass its path",
+        )
+    return payload
+
+
+def digest_of(spec: JobSpec, *parts: bytes) -> bytes:
+    """What a key stands for: the same call gives the same digest."""
+    digest = blake2b(msgspec.msgpack.encode(spec), digest_size=16)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
+
+
+def decoder_of_spec(spec: JobSpec) -> Decode:
+    """For a job found again: by its function's hints where the function can be found."""
+    if spec.kind == "pickle":
+        return lambda data: decode_result(data, pickle=True)
+    try:
+        return _decoder(resolve(spec.target), pickle=False)
+    except Exception:  # noqa: BLE001 - results can be read without the code that made them
+        return decode_result
+
+
+def _call(
+    function: Callable[..., Any], options: Options, kind: str, name: str | None, payload: bytes
+) -> Call:
+    inner = plain(function)
+    known = name or str(getattr(inner, "__name__", type(inner).__name__))
+    if options.pickle:
+        spec = options.spec("pickle", pickled_target(inner), known)
+    else:
+        spec = options.spec(kind, reference(function), known)
+    pickle = options.pickle
+    return Call(
+        spec,
+        _decoder(inner, pickle=pickle),
+        payload,
+        lambda item: check_size(encode_call((item,), pickle=pickle)),
+    )
+
+
+def _options(function: Callable[..., Any], **changes: Any) -> Options:
+    given = {name: value for name, value in changes.items() if value is not None}
+    return msgspec.structs.replace(options_of(function), **given)
+
+
+def _decoder(function: Callable[..., Any], *, pickle: bool) -> Decode:
+    annotation = getattr(function, "__annotations__", {}).get("return", Any)
+    if isinstance(annotation, str):
+        try:
+            annotation = inspect.get_annotations(function, eval_str=True).get("return", Any)
+        except Exception:  # noqa: BLE001 - a hint that cannot be read is no hint
+            annotation = Any
+    return lambda data: decode_result(data, annotation, pickle=pickle)
+
+
+def _check_words(function: Callable[..., Any]) -> None:
+    """A word that both submit and the function use would go to the wrong one: say so instead."""
+    clash = [word for word in RESERVED if word in _parameters(function)]
+    if clash:
+        raise TypeError(
+            f"{plain(function).__name__} has a parameter {clash[0]!r}, a word that submit() takes "
+            "for itself; rename the parameter"
+        )
+
+
+def _check_arguments(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """A call that cannot even begin is refused here, not after a trip through the log."""
+    try:
+        signature = inspect.signature(plain(function))
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{plain(function).__name__}{signature}: {error}") from None
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, Any]:
+    try:
+        return inspect.signature(plain(function)).parameters
+    except (TypeError, ValueError):
+        return {}

@@ -1,0 +1,16 @@
+"""What an operator may choose about a coordinator. Everything has a default that is safe."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """`snapshot_bytes`: how much log may gather before a snapshot is made of it.
+    `history_bytes`: how much log is kept for looking back, at least; older segments are moved to
+    `archive` where that is given, else deleted. None keeps all."""
+
+    snapshot_bytes: int = 64 * 1024 * 1024
+    history_bytes: int | None = 4 * 1024 * 1024 * 1024
+    archive: Path | None = None
+    keep_finished: int = 10_000

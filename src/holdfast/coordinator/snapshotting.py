@@ -1,0 +1,180 @@
+"""Snapshots: made by a second process, recorded by the coordinator, and then what they allow to go.
+
+The second process reads the folder as anyone may, so the coordinator never pauses for it. Nothing
+is dropped before the snapshot is verified, installed and recorded in the log itself.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from logging import getLogger
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.coordinator.recovery import recover
+from holdfast.coordinator.settings import Settings
+from holdfast.core import commands as c
+from holdfast.core.errors import BrokenInvariant
+from holdfast.core.freeze import fingerprint, freeze, thaw
+from holdfast.core.ids import Instant, Position
+from holdfast.core.invariants import check
+from holdfast.core.state import State
+from holdfast.wal import (
+    FolderReader,
+    KeptRecord,
+    Log,
+    RealDisk,
+    drop_snapshots,
+    read_folder,
+    write_kept,
+    write_snapshot,
+)
+
+log = getLogger("holdfast")
+
+KEPT_SNAPSHOTS = 2
+
+
+class Made(Struct, frozen=True):
+    """A snapshot that is on disk and verified. Segments that end before `drop_before` may go."""
+
+    position: Position
+    state_hash: str
+    drop_before: int
+
+
+class Course(Struct, frozen=True):
+    """What the second process is asked to do."""
+
+    folder: str
+    position: int
+    history_bytes: int | None
+
+
+def make_snapshot(course: Course) -> Made:
+    """Replay to `position`, check everything, write, and read it back. Runs in its own process."""
+    folder, disk = Path(course.folder), RealDisk()
+    reader = read_folder(folder)
+    state = recover(reader, folder, until=course.position)
+    if state.position != course.position:
+        raise BrokenInvariant(f"the log ends at {state.position}, before {course.position}")
+    violations = check(state)
+    if violations:
+        raise BrokenInvariant(f"the state at {state.position} is broken: {violations[0]}")
+    frozen = freeze(state)
+    state_hash = fingerprint(state)
+    if fingerprint(thaw(frozen)) != state_hash:
+        raise BrokenInvariant("a snapshot does not come back as it went in")
+    chain = reader.chain_after(state.position)
+    if chain is None:
+        raise BrokenInvariant(f"no frame ends at position {state.position}")
+    drop_before = _drop_before(folder, reader, course)
+    if drop_before > reader.oldest:
+        write_kept(disk, folder, state.position, _kept_records(reader, state, drop_before))
+    write_snapshot(
+        disk, folder, state.position, chain, reader.log_id, [frozen], state_hash.encode()
+    )
+    return Made(state.position, state_hash, drop_before)
+
+
+def _drop_before(folder: Path, reader: FolderReader, course: Course) -> int:
+    """The first position to keep: the last snapshot but one stays replayable, and at least so
+    many bytes of history stay to look back on."""
+    snapshots = sorted(int(path.stem) for path in (folder / "snapshots").glob("*.snap"))
+    if course.history_bytes is None or not snapshots:
+        return 0
+    kept = 0
+    for path in sorted((folder / "wal").glob("*.seg"), reverse=True):
+        if not path.stem.isdigit():
+            continue
+        if kept >= course.history_bytes:
+            return min(int(path.stem) + 1, snapshots[-1])
+        kept += path.stat().st_size
+    return 0
+
+
+def _kept_records(reader: FolderReader, state: State, before: int) -> Iterator[KeptRecord]:
+    """The records older than `before` that finished tasks of the jobs in memory point into."""
+    wanted: set[int] = set()
+    for job in state.jobs.values():
+        wanted.update(end for end in job.ends or () if 0 < end < before)
+        for task in (job.tasks or {}).values():
+            wanted.update(p for p in (task.previous, task.committed) if 0 < p < before)
+    for position in sorted(wanted):
+        frame, data = reader.record(position)
+        yield (position, frame.at, frame.wall, frame.epoch, data)
+
+
+class Snapshotter:
+    """Has a snapshot made whenever enough log has gathered. A hook of the engine."""
+
+    def __init__(
+        self,
+        folder: Path,
+        source: Log,
+        settings: Settings,
+        written: Callable[[], int],
+        install: Callable[[c.InstallSnapshot], None],
+    ) -> None:
+        self.last_error = ""
+        self._folder = folder
+        self._log = source
+        self._settings = settings
+        self._written = written
+        self._install = install
+        self._covered = 0
+        self._thread: threading.Thread | None = None
+
+    def step(self, now: Instant) -> None:
+        if self._written() - self._covered < self._settings.snapshot_bytes:
+            return
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._covered = self._written()
+        self._thread = threading.Thread(target=self.make, name="holdfast-snapshot", daemon=True)
+        self._thread.start()
+
+    def next_due(self) -> Instant:
+        return Instant(0)
+
+    def finish(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def make(self) -> Made | None:
+        """One snapshot of everything durable now; None where it failed, which harms nothing."""
+        course = Course(str(self._folder), self._log.durable, self._settings.history_bytes)
+        try:
+            made = _in_second_process(course)
+        except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
+            self.last_error = str(error)
+            log.warning("a snapshot could not be made", extra={"error": self.last_error})
+            return None
+        # Returns when the record is durable: only then may anything be dropped.
+        self._install(c.InstallSnapshot(at_position=made.position, state_hash=made.state_hash))
+        if made.drop_before:
+            self._log.drop_segments(made.drop_before, self._settings.archive)
+        drop_snapshots(RealDisk(), self._folder, keep=KEPT_SNAPSHOTS)
+        return made
+
+
+def _in_second_process(course: Course) -> Made:
+    package_root = str(Path(__file__).parents[2])
+    found = os.environ.get("PYTHONPATH")
+    path = package_root if not found else f"{package_root}{os.pathsep}{found}"
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast.coordinator.snapshotter"],
+        input=msgspec.json.encode(course),
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+        start_new_session=True,
+    )
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise subprocess.SubprocessError("".join(last) or f"exit code {done.returncode}")
+    return msgspec.json.decode(done.stdout, type=Made)

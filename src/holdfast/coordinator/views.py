@@ -1,0 +1,143 @@
+"""Jobs and tasks as people and programs look at them: plain values under names that stay.
+
+The command line prints these and a server may send them. Absent things are None. Times are
+RFC 3339 in UTC with milliseconds; `Wall` turns an instant of log time into the wall clock's.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.core.ids import NEVER, Index, task_name
+from holdfast.core.job import Job, counts, is_finished, job_reason, job_state, state_of
+from holdfast.core.spec import NO_LIMIT, JobSpec
+from holdfast.core.task import Task, TaskState
+
+Wall = Callable[[int], int]
+View = dict[str, Any]
+
+PICKLED = "pickle:"
+
+
+def rfc3339(wall_ms: int) -> str:
+    """`2026-03-01T12:00:00.250Z`."""
+    seconds, ms = divmod(wall_ms, 1_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
+
+
+def job_view(job: Job, wall: Wall) -> View:
+    """A job at a glance: what it is, how far it is, why it is as it is."""
+    tally = counts(job)
+    return {
+        "id": job.job_id,
+        "name": job.spec.name,
+        "state": job_state(job).value,
+        "reason": job_reason(job) or None,
+        "created_at": rfc3339(wall(job.created_at)),
+        "updated_at": rfc3339(wall(job.updated_at)),
+        "tasks": job.count,
+        "counts": {state.name: tally[state] for state in TaskState},
+        "key": job.key or None,
+        "generation": job.generation,
+        "sealed": job.sealed,
+        "interrupted": job.interrupted,
+    }
+
+
+def job_detail(job: Job, wall: Wall) -> View:
+    """The same, with everything its tasks run by."""
+    return {
+        **job_view(job, wall),
+        "position": job.position,
+        "not_before": _instant(job.not_before, wall) or _calendar(job.not_before_wall),
+        "times_out_at": _instant(job.times_out_at, wall),
+        "deadline": _calendar(job.deadline_wall),
+        "schedule_by": _instant(job.schedule_by, wall),
+        "spec": spec_view(job.spec),
+    }
+
+
+def spec_view(spec: JobSpec) -> View:
+    return {
+        "kind": spec.kind,
+        "target": target_view(spec.target),
+        "retries": spec.retries,
+        "max_losses": spec.max_losses,
+        "retry": {
+            "backoff": spec.retry.kind,
+            "delay_ms": spec.retry.delay_ms,
+            "max_delay_ms": spec.retry.max_delay_ms,
+            "jitter": spec.retry.jitter,
+        },
+        "timeout_ms": spec.timeout_ms or None,
+        "job_timeout_ms": spec.job_timeout_ms or None,
+        "schedule_timeout_ms": spec.schedule_timeout_ms or None,
+        "cpus": spec.cpus_milli / 1_000,
+        "memory_bytes": spec.memory_bytes or None,
+        "gpus": spec.gpus,
+        "max_parallel": spec.max_parallel or None,
+        "max_failed_tasks": None if spec.max_failed_tasks == NO_LIMIT else spec.max_failed_tasks,
+        "priority": spec.priority,
+        "namespace": spec.namespace,
+        "labels": dict(spec.labels),
+    }
+
+
+def target_view(target: str) -> str:
+    """What runs, by name. The body of a pickled function is no name and is left out."""
+    if target.startswith(PICKLED):
+        return PICKLED + target.removeprefix(PICKLED).partition(":")[0]
+    return target
+
+
+def task_view(job: Job, index: Index, wall: Wall) -> View:
+    """A task at a glance, from memory alone: the log is not asked."""
+    task = (job.tasks or {}).get(index)
+    state = state_of(job, index)
+    return {
+        "id": task_name(job.job_id, index),
+        "job_id": job.job_id,
+        "index": int(index),
+        "state": state.name,
+        "attempt": attempts_made(job, index),
+        "worker": (task.worker or None) if task is not None else None,
+        "lease_id": (int(task.lease_id) or None) if task is not None else None,
+        "lease_expires_at": _instant(task.expires_at, wall) if task is not None else None,
+        "started_at": _instant(task.started_at, wall) if task is not None else None,
+        "not_before": _waits_until(job, task, wall) if state is TaskState.WAITING else None,
+    }
+
+
+def attempts_made(job: Job, index: Index) -> int:
+    """How many attempts the task has had, the one under way included."""
+    task = (job.tasks or {}).get(index)
+    if task is not None:
+        return task.attempt
+    if job.attempts is None or index >= len(job.attempts):
+        return 0
+    return job.attempts[index]
+
+
+def progress(job: Job) -> tuple[int, int]:
+    """How many tasks have ended, and how many there are."""
+    return job.count - job.unfinished, job.count
+
+
+def is_over(job: Job) -> bool:
+    return is_finished(job)
+
+
+def _waits_until(job: Job, task: Task | None, wall: Wall) -> str | None:
+    own = None
+    if task is not None:
+        own = _instant(task.not_before, wall) or _calendar(task.not_before_wall)
+    return own or _instant(job.not_before, wall) or _calendar(job.not_before_wall)
+
+
+def _instant(instant: int, wall: Wall) -> str | None:
+    return None if instant == NEVER else rfc3339(wall(instant))
+
+
+def _calendar(wall_ms: int) -> str | None:
+    return None if wall_ms == NEVER else rfc3339(wall_ms)

@@ -1,0 +1,98 @@
+"""What the tasks of the executor tests do. Children load this file by its path."""
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+
+def noop(n: int) -> int:
+    return n
+
+
+def where(n: int) -> list[int]:
+    return [n, os.getpid()]
+
+
+def big(size: int) -> bytes:
+    return b"x" * size
+
+
+def fails(n: int) -> None:
+    raise ValueError(f"bad {n}")
+
+
+def leaves(code: int) -> None:
+    sys.exit(code)
+
+
+def unsendable(n: int) -> object:
+    return object()
+
+
+async def later(n: int) -> int:
+    await asyncio.sleep(0)
+    return n + 1
+
+
+def say(pipe: str, words: str) -> None:
+    """Tell the test something: it waits at the other end of the pipe."""
+    with open(pipe, "w") as out:
+        out.write(words)
+
+
+def mark(path: str) -> None:
+    """Leave a trace of having run."""
+    with open(path, "ab") as trace:
+        trace.write(b"x")
+
+
+def hold(pipe: str) -> None:
+    """Say who we are, and never return."""
+    say(pipe, str(os.getpid()))
+    threading.Event().wait()
+
+
+def spin(pipe: str) -> None:
+    say(pipe, str(os.getpid()))
+    while True:
+        pass
+
+
+def spin_deaf(pipe: str) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    spin(pipe)
+
+
+def hold_with_program(pipe: str) -> None:
+    program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+    say(pipe, str(program.pid))
+    program.wait()
+
+
+def until_told(pipes: list[str]) -> str:
+    """Say that we have begun, then wait for a word to return."""
+    say(pipes[0], str(os.getpid()))
+    with open(pipes[1]) as words:
+        return words.read()
+
+
+def dies(how: Any) -> None:
+    if how == "segfault":
+        ctypes.string_at(0)
+    elif how == "abort":
+        os.abort()
+    elif how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    else:
+        os._exit(how)
+
+
+def dies_or_returns(n: int) -> int:
+    if n < 0:
+        os._exit(-n)
+    return n

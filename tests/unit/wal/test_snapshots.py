@@ -1,0 +1,304 @@
+"""A snapshot is whole or refused, and never stands for a history that is not its own."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.errors import BrokenInvariant
+from holdfast.testing.disks import FaultyDisk
+from holdfast.wal import (
+    FileLog,
+    HistoryGone,
+    LogDamaged,
+    drop_snapshots,
+    newest_snapshot,
+    verify_snapshot,
+    write_kept,
+    write_snapshot,
+)
+from holdfast.wal.kept import KeptRecords
+from holdfast.wal.snapshots import SNAPSHOT_HEADER_BYTES, peek, snapshot_paths
+
+DATA = Path("/data")
+PAYLOAD = [b"state " * 9, b"", b"more state"]
+
+
+def a_log(count: int = 60) -> tuple[FaultyDisk, FileLog]:
+    disk = FaultyDisk()
+    log = FileLog.open(DATA, disk=disk, segment_bytes=8192)
+    for number in range(count):
+        log.append([b"%02d" % number * 100], at=0, wall=0)
+        log.sync()
+    return disk, log
+
+
+def snap(disk: FaultyDisk, log: FileLog, position: int, *, log_id: str = "") -> Path:
+    head = log.chain_after(position)
+    assert head is not None
+    return write_snapshot(disk, DATA, position, head, log_id or log.log_id, PAYLOAD, b"hash")
+
+
+def flip(disk: FaultyDisk, path: Path, byte: int) -> None:
+    content = bytearray(disk.content(path))
+    content[byte] ^= 1
+    disk.plant(path, bytes(content))
+
+
+def test_what_was_written_is_what_is_found() -> None:
+    disk, log = a_log()
+    path = snap(disk, log, 30)
+    found = newest_snapshot(disk, DATA, log)
+    assert found.rejected == ()
+    snapshot = found.snapshot
+    assert snapshot is not None
+    assert (snapshot.path, snapshot.position, snapshot.log_id) == (path, 30, log.log_id)
+    assert (snapshot.chain_head, snapshot.state_hash) == (log.chain_after(30), b"hash")
+    assert b"".join(snapshot.payload(disk)) == b"".join(PAYLOAD)
+    assert peek(disk, path) == snapshot
+
+
+def test_a_payload_may_be_empty_or_many_chunks_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.wal.snapshots.CHUNK_BYTES", 7)
+    disk, log = a_log(3)
+    for position, payload in ((1, []), (2, [b""]), (3, [bytes([n]) * n for n in range(40)])):
+        head = log.chain_after(position)
+        assert head is not None
+        path = write_snapshot(disk, DATA, position, head, log.log_id, payload, b"")
+        assert b"".join(verify_snapshot(disk, path).payload(disk)) == b"".join(payload)
+
+
+def test_a_log_without_snapshots_starts_from_its_first_record() -> None:
+    disk, log = a_log(3)
+    assert newest_snapshot(disk, DATA, log) == (None, ())
+
+
+def test_the_newest_is_taken() -> None:
+    disk, log = a_log()
+    for position in (10, 30, 20):
+        snap(disk, log, position)
+    snapshot = newest_snapshot(disk, DATA, log).snapshot
+    assert snapshot is not None
+    assert snapshot.position == 30
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_every_flipped_bit_of_a_snapshot_is_seen(part: int) -> None:
+    disk, log = a_log(2)
+    path = snap(disk, log, 2)
+    content = bytearray(disk.content(path))
+    assert len(content) < 400
+    for bit in range(part, len(content) * 8, 4):
+        content[bit // 8] ^= 1 << bit % 8
+        disk.plant(path, bytes(content))
+        with pytest.raises(LogDamaged):
+            verify_snapshot(disk, path)
+        content[bit // 8] ^= 1 << bit % 8
+
+
+def test_a_snapshot_cut_or_grown_by_any_byte_is_seen() -> None:
+    disk, log = a_log(2)
+    path = snap(disk, log, 2)
+    content = disk.content(path)
+    for size in range(len(content)):
+        disk.plant(path, content[:size])
+        with pytest.raises(LogDamaged):
+            verify_snapshot(disk, path)
+    disk.plant(path, content + b"\0")
+    with pytest.raises(LogDamaged):
+        verify_snapshot(disk, path)
+
+
+@pytest.mark.parametrize("byte", [0, 20, 60, SNAPSHOT_HEADER_BYTES + 3])
+def test_a_damaged_snapshot_is_reported_and_the_one_before_it_taken(byte: int) -> None:
+    disk, log = a_log()
+    snap(disk, log, 20)
+    bad = snap(disk, log, 40)
+    flip(disk, bad, byte)
+    found = newest_snapshot(disk, DATA, log)
+    assert found.snapshot is not None
+    assert found.snapshot.position == 20
+    assert [rejected.path for rejected in found.rejected] == [bad]
+    assert "damaged" in found.rejected[0].why
+
+
+def test_a_damaged_only_snapshot_is_reported_while_the_log_is_whole() -> None:
+    disk, log = a_log()
+    bad = snap(disk, log, 40)
+    flip(disk, bad, 30)
+    found = newest_snapshot(disk, DATA, log)
+    assert found.snapshot is None
+    assert [rejected.path for rejected in found.rejected] == [bad]
+
+
+def test_a_damaged_snapshot_that_alone_stands_for_dropped_history_is_refused() -> None:
+    disk, log = a_log()
+    bad = snap(disk, log, 40)
+    log.drop_segments(41)
+    flip(disk, bad, SNAPSHOT_HEADER_BYTES + 3)
+    with pytest.raises(LogDamaged, match="no usable snapshot"):
+        newest_snapshot(disk, DATA, log)
+    flip(disk, bad, 30)
+    log.close()
+    with pytest.raises(LogDamaged, match="no snapshot stands for it"):
+        FileLog.open(DATA, disk=disk)
+
+
+def test_an_older_snapshot_with_a_gap_behind_it_is_no_help() -> None:
+    disk, log = a_log()
+    snap(disk, log, 5)
+    newest = snap(disk, log, 50)
+    log.drop_segments(51)
+    assert log.oldest > 6
+    flip(disk, newest, 130)
+    with pytest.raises(LogDamaged, match="is gone"):
+        newest_snapshot(disk, DATA, log)
+
+
+def test_a_snapshot_that_ends_where_the_kept_history_begins_will_do() -> None:
+    disk, log = a_log()
+    snap(disk, log, 59)
+    log.drop_segments(40)
+    exact = log.oldest - 1
+    snap(disk, log, exact)
+    disk.unlink(DATA / "snapshots" / f"{59:020d}.snap")
+    snapshot = newest_snapshot(disk, DATA, log).snapshot
+    assert snapshot is not None
+    assert snapshot.position == exact
+
+
+def test_a_snapshot_of_another_log_is_passed_over() -> None:
+    disk, log = a_log()
+    snap(disk, log, 40, log_id="ab" * 16)
+    found = newest_snapshot(disk, DATA, log)
+    assert found.snapshot is None
+    assert "abab" in found.rejected[0].why
+
+
+def test_a_snapshot_of_another_history_is_passed_over() -> None:
+    disk, log = a_log()
+    write_snapshot(disk, DATA, 40, b"x" * 16, log.log_id, PAYLOAD, b"")
+    found = newest_snapshot(disk, DATA, log)
+    assert found.snapshot is None
+    assert "chain head" in found.rejected[0].why
+
+
+def test_a_snapshot_beyond_the_end_proves_that_the_log_was_longer() -> None:
+    disk, log = a_log()
+    write_snapshot(disk, DATA, 61, b"x" * 16, log.log_id, PAYLOAD, b"")
+    with pytest.raises(LogDamaged, match="ends at 60"):
+        newest_snapshot(disk, DATA, log)
+
+
+def test_a_half_written_snapshot_is_not_one() -> None:
+    disk, log = a_log(3)
+    disk.plant(DATA / "snapshots" / f"{3:020d}.tmp", b"half")
+    assert newest_snapshot(disk, DATA, log) == (None, ())
+    snap(disk, log, 3)
+    assert newest_snapshot(disk, DATA, log).snapshot is not None
+
+
+def test_a_state_hash_that_does_not_fit_is_refused() -> None:
+    disk, log = a_log(1)
+    with pytest.raises(BrokenInvariant, match="64"):
+        write_snapshot(disk, DATA, 1, log.head, log.log_id, PAYLOAD, b"h" * 65)
+    head = write_snapshot(disk, DATA, 1, log.head, log.log_id, PAYLOAD, b"h\0" * 32)
+    assert peek(disk, head).state_hash == b"h\0" * 32
+
+
+def test_only_the_newest_snapshots_stay_and_their_kept_records_with_them() -> None:
+    disk, log = a_log()
+    for position in (10, 20, 30):
+        snap(disk, log, position)
+        write_kept(disk, DATA, position, [])
+    assert [path.stem[-2:] for path in drop_snapshots(disk, DATA)] == ["10"]
+    left = [path.name[-7:] for path in disk.files() if path.parent == DATA / "snapshots"]
+    assert left == ["20.kept", "20.snap", "30.kept", "30.snap"]
+    drop_snapshots(disk, DATA, keep=0)
+    assert len(snapshot_paths(disk, DATA)) == 1
+
+
+# Kept records.
+
+KEPT = [(9, 90, 900, 2, b"nine"), (4, 40, 400, 1, b""), (7, 70, 700, 2, b"seven" * 50)]
+
+
+def kept_file() -> tuple[FaultyDisk, Path]:
+    disk = FaultyDisk()
+    return disk, write_kept(disk, DATA, 20, KEPT)
+
+
+def test_kept_records_are_found_by_position() -> None:
+    disk, _ = kept_file()
+    kept = KeptRecords(disk, DATA)
+    for position, at, wall, epoch, content in KEPT:
+        frame = kept.find(position, 100)
+        assert (frame.first, frame.at, frame.wall, frame.epoch) == (position, at, wall, epoch)
+        assert frame.records == (content,)
+    for position in (1, 5, 8, 10):
+        with pytest.raises(HistoryGone):
+            kept.find(position, 100)
+
+
+def test_kept_records_of_a_newer_snapshot_are_seen_without_reopening() -> None:
+    disk, path = kept_file()
+    kept = KeptRecords(disk, DATA)
+    assert kept.find(9, 100).records == (b"nine",)
+    write_kept(disk, DATA, 30, [(9, 0, 0, 1, b"nine"), (25, 0, 0, 1, b"new")])
+    assert kept.find(25, 100).records == (b"new",)
+    disk.unlink(path)
+    assert kept.find(9, 100).records == (b"nine",)
+    with pytest.raises(HistoryGone):
+        kept.find(4, 100)
+
+
+def test_no_kept_records_at_all_means_that_history_is_gone() -> None:
+    with pytest.raises(HistoryGone):
+        KeptRecords(FaultyDisk(), DATA).find(1, 5)
+
+
+def test_many_kept_records_are_written_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.wal.kept.BATCH_BYTES", 100)
+    disk = FaultyDisk()
+    write_kept(disk, DATA, 500, ((n, n, n, 1, b"%d" % n) for n in range(1, 300, 3)))
+    kept = KeptRecords(disk, DATA)
+    assert [kept.find(n, 400).records[0] for n in range(1, 300, 3)] == [
+        b"%d" % n for n in range(1, 300, 3)
+    ]
+
+
+def test_every_flipped_bit_of_kept_records_is_seen() -> None:
+    """Never a wrong record, and never the claim that a kept record is gone."""
+    disk, path = kept_file()
+    content = bytearray(disk.content(path))
+    for bit in range(len(content) * 8):
+        content[bit // 8] ^= 1 << bit % 8
+        disk.plant(path, bytes(content))
+        kept = KeptRecords(disk, DATA)
+        seen = 0
+        for position, at, wall, epoch, record in KEPT:
+            try:
+                frame = kept.find(position, 100)
+            except LogDamaged:
+                seen += 1
+                continue
+            assert (frame.at, frame.wall, frame.epoch) == (at, wall, epoch)
+            assert frame.records == (record,)
+        assert seen
+        content[bit // 8] ^= 1 << bit % 8
+
+
+def test_a_kept_record_in_an_older_file_stands_in_for_a_damaged_newer_one() -> None:
+    disk, _ = kept_file()
+    newer = write_kept(disk, DATA, 30, KEPT)
+    flip(disk, newer, 60)
+    flip(disk, newer, len(disk.content(newer)) - 1)
+    assert KeptRecords(disk, DATA).find(9, 100).records == (b"nine",)
+
+
+def test_kept_records_cut_anywhere_are_seen() -> None:
+    disk, path = kept_file()
+    content = disk.content(path)
+    for size in range(len(content)):
+        disk.plant(path, content[:size])
+        with pytest.raises(LogDamaged):
+            KeptRecords(disk, DATA).find(9, 100)
