@@ -15,10 +15,10 @@ from holdfast.cli.jobs import jobs_table
 from holdfast.cli.output import emit
 from holdfast.cli.progress import bar
 from holdfast.cli.sample import weigh
-from holdfast.cli.tasks import attempts_table
+from holdfast.cli.tasks import task_text
 from holdfast.client.holdfast import Holdfast
-from holdfast.coordinator.history import attempts_of
-from holdfast.coordinator.inspect import Reading, open_folder
+from holdfast.coordinator.history import task_detail
+from holdfast.coordinator.inspect import open_folder
 from holdfast.core.ids import Index
 
 ITEMS = 60
@@ -63,7 +63,10 @@ def _run(folder: Path, *, keep: bool) -> None:
         f"anyone was told of it.{told}\n"
     )
     _type(f"holdfast job list --data {folder}", jobs_table(reading, [job]))
-    _type(f"holdfast task show {flaky} --data {folder}", _flaky(reading))
+    _type(
+        f"holdfast task show {flaky} --data {folder}",
+        task_text(task_detail(reading, job, Index(FLAKY))),
+    )
     emit(
         "\nItem 5 failed twice. Each failure was charged to its budget of 3, waited out, and tried "
         "again;\na worker that dies is charged to another budget, because that is nobody's "
@@ -81,11 +84,6 @@ def _map(hf: Holdfast, scratch: Path) -> int:
             total += value
             advance(1)
     return total
-
-
-def _flaky(reading: Reading) -> str:
-    job = next(iter(reading.state.jobs.values()))
-    return attempts_table(attempts_of(reading, job.job_id, Index(FLAKY)))
 
 
 def _type(command: str, output: str) -> None:

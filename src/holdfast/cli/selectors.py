@@ -28,7 +28,9 @@ def find_job(reading: Reading, text: str) -> Job:
                 NOT_FOUND,
             )
         return next(reversed(jobs.values()))
-    found = [job for job_id, job in jobs.items() if job_id.startswith(text)] if text else []
+    # A number is a whole name: 1 must never come to mean 17 because job 1 was forgotten.
+    is_prefix = bool(text) and not text.isdigit()
+    found = [job for job_id, job in jobs.items() if is_prefix and job_id.startswith(text)]
     if len(found) == 1:
         return found[0]
     if found:

@@ -13,6 +13,7 @@ from holdfast.client.task import Options, options_of
 from holdfast.core.spec import JobSpec
 from holdfast.worker.functions import plain, reference, resolve
 from holdfast.worker.payloads import decode_result, encode_call, pickled_target
+from holdfast.worker.plans import decoder_for
 
 MAX_PAYLOAD_BYTES = 1024 * 1024
 
@@ -135,7 +136,17 @@ def _decoder(function: Callable[..., Any], *, pickle: bool) -> Decode:
             annotation = inspect.get_annotations(function, eval_str=True).get("return", Any)
         except Exception:  # noqa: BLE001 - a hint that cannot be read is no hint
             annotation = Any
-    return lambda data: decode_result(data, annotation, pickle=pickle)
+    if pickle:
+        return lambda data: decode_result(data, annotation, pickle=True)
+    quick = decoder_for(annotation).decode
+
+    def decode(data: bytes) -> Any:
+        try:
+            return quick(data)
+        except msgspec.MsgspecError:
+            return decode_result(data, annotation)
+
+    return decode
 
 
 def _check_words(function: Callable[..., Any]) -> None:

@@ -111,8 +111,6 @@ class JobFeed:
         with self.changed:
             for index in indices:
                 self.cells[index] = UNFINISHED
-            again = frozenset(indices)
-            self.order = array("I", [index for index in self.order if index not in again])
             self.done_count -= len(indices)
             self.state = self.reason = ""
             self._announce()

@@ -34,7 +34,8 @@ class Outcomes:
 
     def value(self, index: Index, state: int, position: Position) -> Any:
         """The result of a task, or the error it ended with, raised."""
-        self._load(position)
+        if position != self._position:
+            self._load(position)
         if state == TaskState.SUCCEEDED:
             return self._decode(self._results[index])
         end = self._ends.get(index)
@@ -44,8 +45,6 @@ class Outcomes:
         )
 
     def _load(self, position: Position) -> None:
-        if position == self._position:
-            return
         self._results, self._ends = {}, {}
         for event in self._local.record(position).events:
             if getattr(event, "job_id", None) != self._job_id:
@@ -172,14 +171,15 @@ class Results(Generic[R]):
             self._feed.wait_for(self._is_ready, None)
             if self._is_over():
                 return
-            yield self._take()
+            yield from self._ready()
 
     async def __aiter__(self) -> AsyncIterator[R]:
         while True:
             await until(self._feed, self._is_ready)
             if self._is_over():
                 return
-            yield self._take()
+            for value in self._ready():
+                yield value
 
     def _is_ready(self) -> bool:
         feed, place = self._feed, self._next
@@ -200,14 +200,20 @@ class Results(Generic[R]):
             raise JobFailed(feed.job_id, feed.state, feed.reason, "its items stopped coming")
         return True
 
-    def _take(self) -> R:
-        feed = self._feed
-        index = self._next if self._in_order else feed.order[self._next]
-        self._next += 1
-        value: R = self._outcomes.value(
-            Index(index), feed.cells[index], Position(feed.positions[index])
-        )
-        return value
+    def _ready(self) -> Iterator[R]:
+        """Everything that can be had without waiting, in turn."""
+        feed, value = self._feed, self._outcomes.value
+        cells, positions = feed.cells, feed.positions
+        if self._in_order:
+            found = cells.find(UNFINISHED, self._next)
+            stop = len(cells) if found < 0 else found
+        else:
+            stop = len(feed.order)
+        while self._next < stop:
+            index = self._next if self._in_order else feed.order[self._next]
+            self._next += 1
+            if cells[index] != UNFINISHED:  # A task that was sent back comes again later.
+                yield value(Index(index), cells[index], Position(positions[index]))
 
 
 class Handle(Generic[R]):

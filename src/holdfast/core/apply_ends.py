@@ -29,33 +29,30 @@ def tasks_completed(
 ) -> None:
     job = state.job_of(event.job_id)
     tasks = job.tasks or {}
-    holder = state.holders.get((event.worker, event.incarnation))
-    if holder is None:
-        raise ImpossibleEvent(f"worker {event.worker}", "holding nothing", event)
-    held = holder.leases
+    ending: list[Task] = []
     for commit in event.commits:
         task = tasks.get(commit.index)
         if (
             task is None
-            or task.state != TaskState.RUNNING
+            or task.state is not TaskState.RUNNING
             or task.lease_id != commit.lease_id
-            or commit.lease_id not in held
         ):
             raise _impossible(job, commit.index, event)
-    _check_once(job, [commit.index for commit in event.commits], event)
+        ending.append(task)
     states, payloads = job.states, job.payloads
     attempts, ends = columns(job)
-    for commit in event.commits:
-        index = commit.index
-        task = tasks.pop(index)
-        holder.drop(task)
+    drop = state.holder(event.worker, event.incarnation).drop
+    for task in ending:
+        index = task.index
+        del tasks[index]
+        drop(task)
         states[index] = _SUCCEEDED
         attempts[index] = task.attempt
         ends[index] = position
         if payloads is not None:
             payloads[index] = None
-    job.active -= len(event.commits)
-    _finish(state, job, len(event.commits), at)
+    job.active -= len(ending)
+    _finish(state, job, len(ending), at)
 
 
 def task_committed(state: State, event: e.TaskCommitted, position: Position, at: Instant) -> None:

@@ -16,33 +16,44 @@ def leases_granted(state: State, event: e.LeasesGranted, position: Position, at:
     job = state.job_of(event.job_id)
     if event.first_lease < state.next_lease:
         raise BrokenInvariant(f"lease {event.first_lease} was granted twice")
-    if not len(event.indices) == len(event.attempts) == len(dict.fromkeys(event.indices)):
-        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
-    records = [_record(job, index, event) for index in event.indices]
+    states, total = job.states, len(job.states)
+    for index in event.indices:
+        if not 0 <= index < total or (states[index] != FRESH and states[index] != ASIDE):
+            raise ImpossibleEvent(f"task {job.job_id}/{index}", _state_name(job, index), event)
     tasks = job.tasks
     if tasks is None:
         tasks = job.tasks = {}
     holder = state.holder(event.worker, event.incarnation)
-    leases, states = holder.leases, job.states
+    leases, job_id = holder.leases, job.job_id
+    worker, incarnation, slot, expires_at = (
+        event.worker, event.incarnation, event.slot, event.expires_at,
+    )  # fmt: skip
     lease_id = event.first_lease
-    for task, attempt in zip(records, event.attempts, strict=True):
-        task.state = _LEASED
-        task.attempt = attempt
-        task.lease_id = lease_id
-        task.worker = event.worker
-        task.incarnation = event.incarnation
-        task.slot = event.slot
-        task.granted = position
-        task.expires_at = event.expires_at
-        tasks[task.index] = task
+    for index, attempt in zip(event.indices, event.attempts, strict=True):
+        if states[index] == FRESH:
+            task = Task(
+                job_id, index, _LEASED, attempt, lease_id, worker, incarnation, slot,
+                position, NEVER, expires_at,
+            )  # fmt: skip
+            tasks[index] = task
+        else:
+            task = tasks[index]
+            task.state = _LEASED
+            task.attempt = attempt
+            task.lease_id = lease_id
+            task.worker = worker
+            task.incarnation = incarnation
+            task.slot = slot
+            task.granted = position
+            task.expires_at = expires_at
         leases[lease_id] = task
-        states[task.index] = _LEASED
+        states[index] = _LEASED
         lease_id = LeaseId(lease_id + 1)
-    holder.load[event.slot] = holder.load.get(event.slot, 0) + len(records)
-    if event.expires_at != NEVER and (holder.soonest == NEVER or event.expires_at < holder.soonest):
-        holder.soonest = event.expires_at
+    holder.load[slot] = holder.load.get(slot, 0) + len(event.indices)
+    if expires_at != NEVER and (holder.soonest == NEVER or expires_at < holder.soonest):
+        holder.soonest = expires_at
     state.next_lease = lease_id
-    job.active += len(records)
+    job.active += len(event.indices)
     job.updated_at = at
     settle(job)
 
@@ -57,7 +68,7 @@ def attempts_started(
         task = tasks.get(start.index)
         if (
             task is None
-            or task.state != TaskState.LEASED
+            or task.state is not TaskState.LEASED
             or task.lease_id != start.lease_id
             or start.index in begun
         ):
@@ -104,16 +115,6 @@ def worker_lost(state: State, event: e.WorkerLost, position: Position, at: Insta
     holder = state.holders.get((event.worker, event.incarnation))
     if holder is not None and holder.leases:
         raise ImpossibleEvent(f"worker {event.worker}", "still holding leases", event)
-
-
-def _record(job: Job, index: Index, event: e.Event) -> Task:
-    if 0 <= index < job.count:
-        cell = job.states[index]
-        if cell == FRESH:
-            return Task(job.job_id, index)
-        if cell == ASIDE and job.tasks is not None:
-            return job.tasks[index]
-    raise ImpossibleEvent(f"task {job.job_id}/{index}", _state_name(job, index), event)
 
 
 def _state_name(job: Job, index: Index) -> str:

@@ -30,7 +30,8 @@ class SubmitKey(Struct, gc=False):
 class State:
     """`position` and `time` are those of the last record applied.
 
-    Authority: jobs (with their tasks), keys, next_lease, next_job, epoch, log_id, snapshot_position.
+    Authority: jobs (with their tasks), keys, next_lease, next_job, epoch, log_id and
+    snapshot_position.
     Index: holders, ready, finished, open_jobs, timers, wall_timers, spec_cache.
     """
 

@@ -137,7 +137,7 @@ class RealDisk:
     def fsync_dir(self, path: Path) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            self.fsync(fd)
         finally:
             os.close(fd)
 

@@ -65,7 +65,7 @@ class FileLog:
         self._kept = KeptRecords(disk, folder)
         self._segment = found.segments[-1]
         self._fd = disk.open(self._segment.path, write=True)
-        self._owner_pid = os.getpid()
+        self.owner_pid = os.getpid()
         self._writing = Lock()
         self._failure = ""
 
@@ -151,6 +151,7 @@ class FileLog:
         # Asked before the lock is taken: another thread's sync must not make this one wait.
         if self.durable != self._edge.position:
             raise BrokenInvariant(f"position {self.last} is not synced yet; one frame at a time")
+        self._check_owner()
         with self._writing:
             self._check_usable()
             frame, edge = encode(
@@ -171,6 +172,7 @@ class FileLog:
             return edge.position
 
     def sync(self) -> int:
+        self._check_owner()
         with self._writing:
             self._check_usable()
             return self._sync()
@@ -190,7 +192,7 @@ class FileLog:
 
     def prepare_next(self) -> bool:
         """Also from another thread: it touches only the file that is not in use yet."""
-        if os.getpid() != self._owner_pid or self._failure:
+        if os.getpid() != self.owner_pid or self._failure:
             return False
         try:
             return self._space.prepare(0, self._segment.size)
@@ -198,12 +200,14 @@ class FileLog:
             raise self._fail("the next segment could not be prepared", error) from error
 
     def note_idle(self) -> None:
+        self._check_owner()
         with self._writing:
             self._check_usable()
             if self.durable == self._edge.position:
                 self._note()
 
     def drop_segments(self, before_position: int, archive: Path | None = None) -> int:
+        self._check_owner()
         with self._writing:
             self._check_usable()
             try:
@@ -213,7 +217,7 @@ class FileLog:
             return self._history.oldest
 
     def close(self) -> None:
-        if os.getpid() != self._owner_pid:
+        if os.getpid() != self.owner_pid:
             return
         with self._writing:
             if self._failure == CLOSED:
@@ -224,6 +228,7 @@ class FileLog:
                     self._note()
             finally:
                 self._failure = CLOSED
+                self._space.close()
                 self._disk.close(self._fd)
                 self._hint.close()
                 self._lock.release()
@@ -267,9 +272,12 @@ class FileLog:
                 f"the log in {self.path} takes nothing more: {self._failure}. "
                 f"What was acknowledged is safe; open it again to go on."
             )
-        if os.getpid() != self._owner_pid:
+
+    def _check_owner(self) -> None:
+        """Asked before any lock: a child may inherit one that nobody is left to release."""
+        if os.getpid() != self.owner_pid:
             raise LogFailed(
-                f"the log in {self.path} belongs to process {self._owner_pid}; a forked child "
+                f"the log in {self.path} belongs to process {self.owner_pid}; a forked child "
                 f"cannot write it. Use `holdfast.connect` there."
             )
 

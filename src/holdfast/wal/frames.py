@@ -43,6 +43,7 @@ MAGIC_BYTES: Final = LENGTH.pack(MAGIC)
 PAYLOAD_CAP: Final = 64 * 1024 * 1024
 FRAME_CAP: Final = HEADER_BYTES + PAYLOAD_CAP
 MARK_EVERY: Final = 4096
+PATIENCE: Final = 32
 
 
 class Frame(Struct, frozen=True):
@@ -222,17 +223,18 @@ def later_frame(content: bytes, offset: int, position: int, seed: int) -> int | 
 
     At `offset` itself any whole frame is such a proof. Behind it, a frame of `position` or later:
     it was written only after all before it was durable. Older frames prove nothing: a record may
-    hold a copy of the log's own past.
+    hold a copy of the log's own past. A tail made to look like very many frames, so that checking
+    them all would take for ever, counts as such a proof too: refusing is the safe answer.
     """
     if flaw_at(content, offset, seed) is None:
         return offset
+    patience = PATIENCE * len(content)
     found = content.find(MAGIC_BYTES, offset + 1)
-    while found >= 0:
-        if (
-            found + HEADER_BYTES <= len(content)
-            and HEADER.unpack_from(content, found)[2] >= position
-            and flaw_at(content, found, seed) is None
-        ):
-            return found
+    while 0 <= found <= len(content) - HEADER_BYTES:
+        _, length, first, *_ = HEADER.unpack_from(content, found)
+        if first >= position and found + HEADER_BYTES + length <= len(content):
+            patience -= length
+            if patience < 0 or flaw_at(content, found, seed) is None:
+                return found
         found = content.find(MAGIC_BYTES, found + 1)
     return None

@@ -229,7 +229,8 @@ def newest_snapshot(disk: Disk, folder: Path, log: Chained) -> Choice:
     if log.oldest > 1:
         why = f"no usable snapshot stands for the history before position {log.oldest}"
         reasons = "; ".join(f"{bad.path.name}: {bad.why}" for bad in rejected)
-        raise LogDamaged(folder / SNAPSHOTS_FOLDER, 0, f"{why} ({reasons or 'none found'})")
+        missing = folder / SNAPSHOTS_FOLDER / f"{log.oldest - 1:020d}{SNAPSHOT_SUFFIX}"
+        raise LogDamaged(missing, 0, f"{why} ({reasons or 'none found'})")
     return Choice(None, tuple(rejected))
 
 

@@ -33,6 +33,7 @@ class SegmentSpace:
         self._folder = folder
         self._fixed = segment_bytes
         self._ready = 0
+        self._is_closed = False
         self._preparing = Lock()
 
     @property
@@ -50,7 +51,9 @@ class SegmentSpace:
         needed = SEGMENT_HEADER_BYTES + frame_bytes
         size = max(self.size_after(current), -(-needed // PAGE_BYTES) * PAGE_BYTES)
         with self._preparing:
-            if self._ready >= needed and self._ready:
+            if self._is_closed:
+                return False
+            if self._ready >= needed:
                 return True
             self._ready = 0
             try:
@@ -81,6 +84,14 @@ class SegmentSpace:
             self._disk.rename(source, target)
             self._disk.fsync_dir(self._folder)
         return Segment(target, header, size)
+
+    def close(self) -> None:
+        """Wait for a preparation under way and start no other.
+
+        Zeros written after the folder was let go could fall on the next writer's frames.
+        """
+        with self._preparing:
+            self._is_closed = True
 
     def _fill(self, size: int) -> None:
         """Zeros from end to end, also over what an earlier writer left: that needs no new space."""

@@ -134,6 +134,43 @@ def test_an_idle_log_remembers_what_it_acknowledged() -> None:
         open_log(disk)
 
 
+def test_a_closed_log_prepares_nothing_more() -> None:
+    """Its zeros could fall on the frames of the next writer."""
+    disk = FaultyDisk()
+    log = open_log(disk)
+    log.close()
+    before = disk.operations.copy()
+    assert not log.prepare_next()
+    assert not log._space.prepare(0, 0)
+    assert disk.operations == before
+
+
+def test_closing_waits_for_a_preparation_under_way() -> None:
+    disk = FaultyDisk()
+    log = open_log(disk)
+    closer = Thread(target=log.close)
+    order: list[str] = []
+
+    def close_meanwhile(name: str, path: Path) -> None:
+        order.append(f"{name} {path.name}")
+        if order == ["create next.seg"]:
+            closer.start()
+            while closer.is_alive() and not log._writing.locked():
+                pass
+
+    unlock = disk.unlock
+
+    def unlocked(fd: int) -> None:
+        unlock(fd)
+        order.append("unlock")
+
+    disk.on_operation = close_meanwhile
+    disk.unlock = unlocked  # type: ignore[method-assign]
+    log.prepare_next()
+    closer.join()
+    assert order[-1] == "unlock"
+
+
 @pytest.mark.parametrize("which", ["first", "middle", "last", "all"])
 def test_a_missing_segment_is_damage(which: str) -> None:
     disk, log = long_log()
@@ -380,6 +417,7 @@ def test_kept_records_outlive_their_segment() -> None:
     assert open_log(disk).record(3)[1] == record
 
 
+@pytest.mark.slow
 def test_threads_read_while_the_writer_appends_rotates_and_drops(tmp_path: Path) -> None:
     log = FileLog.open(tmp_path, segment_bytes=SEGMENT_BYTES)
     put(log, b"0" * 100)

@@ -124,6 +124,7 @@ os.waitpid(child, 0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["close", "die"])
 def test_a_forked_child_neither_writes_nor_frees_nor_keeps_the_log(
     ending: str, tmp_path: Path

@@ -266,11 +266,12 @@ def test_many_kept_records_are_written_in_batches(monkeypatch: pytest.MonkeyPatc
     ]
 
 
-def test_every_flipped_bit_of_kept_records_is_seen() -> None:
+@pytest.mark.parametrize("part", range(8))
+def test_every_flipped_bit_of_kept_records_is_seen(part: int) -> None:
     """Never a wrong record, and never the claim that a kept record is gone."""
     disk, path = kept_file()
     content = bytearray(disk.content(path))
-    for bit in range(len(content) * 8):
+    for bit in range(part, len(content) * 8, 8):
         content[bit // 8] ^= 1 << bit % 8
         disk.plant(path, bytes(content))
         kept = KeptRecords(disk, DATA)

@@ -15,6 +15,9 @@ from holdfast.core.ids import JobId
 
 SHORT_QUEUE = 1_000
 FLOW_MAX = 20_000
+FLOW_S_MAX = 10.0
+"""A queue that has become very slow is seen to be so after this long."""
+
 MAP = JobId("map")
 
 Fill = Callable[[Stepped, int, int], None]
@@ -40,7 +43,7 @@ def _cost(fill: Fill, waiting: int, flow: int) -> float:
     for _ in range(3):
         brought += _refill(stepped, fill, brought)
     began, first = time.perf_counter(), brought
-    while brought - first < flow:
+    while brought - first < flow and time.perf_counter() - began < FLOW_S_MAX:
         brought += _refill(stepped, fill, brought)
     return (time.perf_counter() - began) / (brought - first)
 

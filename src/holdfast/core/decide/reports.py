@@ -26,7 +26,7 @@ def start(state: State, command: c.StartAttempts, now: Instant) -> Decision:
         if isinstance(task, Lost):
             lost.append(task)
         elif task.state == TaskState.LEASED:
-            began = Instant(max(now - max(report.ran_ms, 0), 1))
+            began = _began(now, report.ran_ms)
             starts.setdefault(report.job_id, {})[report.index] = e.Start(
                 report.index, report.lease_id, began
             )
@@ -37,81 +37,92 @@ def start(state: State, command: c.StartAttempts, now: Instant) -> Decision:
     return Accepted(events, tuple(lost))
 
 
+class _Tally:
+    """The commits of one job within one command."""
+
+    __slots__ = ("commits", "owing", "starts")
+
+    def __init__(self) -> None:
+        self.starts: list[e.Start] = []
+        self.commits: dict[Index, e.Commit] = {}
+        self.owing: dict[Index, tuple[bytes, ...]] = {}
+
+
 def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
-    """The holder of a live lease may commit its task, once. The hot path of the whole house."""
+    """The holder of a live lease may commit its task, once. The hot path of the whole house:
+    reports of one job follow each other, so what belongs to the job is looked up once a run."""
     lost: list[Lost] = []
-    starts: dict[JobId, dict[Index, e.Start]] = {}
-    commits: dict[JobId, dict[Index, e.Commit]] = {}
-    owing: dict[JobId, dict[Index, tuple[bytes, ...]]] = {}
-    jobs, worker, incarnation = state.jobs, command.worker, command.incarnation
+    tallies: dict[JobId, _Tally] = {}
+    worker, incarnation = command.worker, command.incarnation
+    current: JobId | None = None
+    tasks: dict[Index, Task] = {}
+    tally = _Tally()
     for done in command.done:
-        job_id, index, lease_id, ran_ms, result = (
-            done.job_id, done.index, done.lease_id, done.ran_ms, done.result,
-        )  # fmt: skip
-        job = jobs.get(job_id)
-        task = job.tasks.get(index) if job is not None and job.tasks is not None else None
+        if done.job_id != current:
+            current = done.job_id
+            job = state.jobs.get(current)
+            tasks = {} if job is None or job.tasks is None else job.tasks
+            tally = tallies.setdefault(current, _Tally())
+        index, lease_id = done.index, done.lease_id
+        task = tasks.get(index)
         if (
             task is None
-            or not lease_id
             or task.lease_id != lease_id
             or task.incarnation != incarnation
             or task.worker != worker
+            or not lease_id
             or (task.expires_at and task.expires_at <= now)
         ):
             verdict = _held(state, command, done, now)
             if isinstance(verdict, Lost):
                 lost.append(verdict)
             continue
-        chosen = commits.get(job_id)
-        if chosen is None:
-            chosen = commits[job_id] = {}
-            starts[job_id] = {}
-        elif index in chosen:
+        if index in tally.commits:
             continue
         began = task.started_at
-        if task.state == TaskState.LEASED:
-            began = Instant(max(now - max(ran_ms, 0), 1))
-            starts[job_id][index] = e.Start(index, lease_id, began)
-        chosen[index] = e.Commit(
+        if task.state is TaskState.LEASED:
+            began = _began(now, done.ran_ms)
+            tally.starts.append(e.Start(index, lease_id, began))
+        tally.commits[index] = e.Commit(
             index, lease_id, task.attempt, task.granted, began,
-            task.previous, task.failures, task.losses, result,
+            task.previous, task.failures, task.losses, done.result,
         )  # fmt: skip
         if done.owed:
-            owing.setdefault(job_id, {})[index] = done.owed
-    return Accepted(_commit_events(command, starts, commits, owing), tuple(lost))
-
-
-def _commit_events(
-    command: c.CommitTasks,
-    starts: dict[JobId, dict[Index, e.Start]],
-    commits: dict[JobId, dict[Index, e.Commit]],
-    owing: dict[JobId, dict[Index, tuple[bytes, ...]]],
-) -> tuple[e.AnyEvent, ...]:
+            tally.owing[index] = done.owed
     events: list[e.AnyEvent] = []
-    for job_id, chosen in commits.items():
-        if starts[job_id]:
-            begun = tuple(starts[job_id].values())
-            events.append(e.AttemptsStarted(job_id=job_id, starts=begun))
-        for index, owed in owing.get(job_id, {}).items():
-            events.append(
-                e.TaskCommitted(
-                    job_id=job_id,
-                    worker=command.worker,
-                    incarnation=command.incarnation,
-                    commit=chosen.pop(index),
-                    owed=owed,
-                )
+    for job_id, found in tallies.items():
+        events.extend(_commit_events(command, job_id, found))
+    return Accepted(tuple(events), tuple(lost))
+
+
+def _commit_events(command: c.CommitTasks, job_id: JobId, tally: _Tally) -> list[e.AnyEvent]:
+    events: list[e.AnyEvent] = []
+    who, incarnation = command.worker, command.incarnation
+    if tally.starts:
+        events.append(e.AttemptsStarted(job_id=job_id, starts=tuple(tally.starts)))
+    for index, owed in tally.owing.items():
+        events.append(
+            e.TaskCommitted(
+                job_id=job_id,
+                worker=who,
+                incarnation=incarnation,
+                commit=tally.commits.pop(index),
+                owed=owed,
             )
-        if chosen:
-            events.append(
-                e.TasksCompleted(
-                    job_id=job_id,
-                    worker=command.worker,
-                    incarnation=command.incarnation,
-                    commits=tuple(chosen.values()),
-                )
+        )
+    if tally.commits:
+        commits = tuple(tally.commits.values())
+        events.append(
+            e.TasksCompleted(
+                job_id=job_id, worker=who, incarnation=incarnation, commits=commits
             )
-    return tuple(events)
+        )
+    return events
+
+
+def _began(now: Instant, ran_ms: int) -> Instant:
+    """When something began that ran for so long until now; never before time itself."""
+    return Instant(max(now - ran_ms, 1)) if ran_ms > 0 else now
 
 
 def fail(state: State, command: c.FailAttempt, now: Instant) -> Decision:
@@ -129,7 +140,7 @@ def fail(state: State, command: c.FailAttempt, now: Instant) -> Decision:
     began = task.started_at
     if task.state == TaskState.LEASED:
         # Whatever ended had begun, though its start was not heard of before.
-        began = Instant(max(now - max(report.ran_ms, 0), 1))
+        began = _began(now, report.ran_ms)
         start = e.Start(task.index, task.lease_id, began)
         events.append(e.AttemptsStarted(job_id=job.job_id, starts=(start,)))
     end = end_of(

@@ -6,7 +6,7 @@ from holdfast.core.attempt import EndReason
 from holdfast.core.decide.endings import ends_by_job
 from holdfast.core.decide.jobs import unknown
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
-from holdfast.core.ids import NEVER, Instant
+from holdfast.core.ids import NEVER, Index, Instant
 from holdfast.core.job import Job, state_of
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, Task
@@ -19,6 +19,8 @@ def grant(state: State, command: c.GrantLeases, now: Instant) -> Decision:
         return unknown(state, command.job_id)
     if command.term_ms < 0:
         return Refused(Reason.INVALID, "a lease cannot end before it begins")
+    if _is_fresh_run(job, command.indices, now):
+        return _granted(state, command, (1,) * len(command.indices), now)
     attempts: list[int] = []
     taken: dict[int, None] = {}
     for index in command.indices:
@@ -33,18 +35,36 @@ def grant(state: State, command: c.GrantLeases, now: Instant) -> Decision:
         attempts.append(attempt)
     if not attempts:
         return Accepted(())
+    return _granted(state, command, tuple(attempts), now)
+
+
+def _granted(
+    state: State, command: c.GrantLeases, attempts: tuple[int, ...], now: Instant
+) -> Decision:
     granted = e.LeasesGranted(
-        job_id=job.job_id,
+        job_id=command.job_id,
         worker=command.worker,
         incarnation=command.incarnation,
         slot=command.slot,
         first_lease=state.next_lease,
         indices=command.indices,
-        attempts=tuple(attempts),
+        attempts=attempts,
         expires_at=Instant(now + command.term_ms) if command.term_ms else NEVER,
         alone=command.alone,
     )
     return Accepted((granted,), granted)
+
+
+def _is_fresh_run(job: Job, indices: tuple[Index, ...], now: Instant) -> bool:
+    """Neighbours that never were leased: the usual grant, judged without a look at each."""
+    if not indices or job.not_before > now or job.not_before_wall != NEVER:
+        return False
+    first, stop = indices[0], indices[-1] + 1
+    return (
+        0 <= first < stop <= job.count
+        and job.states.count(FRESH, first, stop) == len(indices)
+        and indices == tuple(range(first, stop))
+    )
 
 
 def _next_attempt(job: Job, index: int, now: Instant) -> int:

@@ -1,0 +1,201 @@
+"""`holdfast log`: verify, dump or measure a log, or take a snapshot of it."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.errors import REFUSED, Trouble
+from holdfast.cli.measures import Stats, stats_of
+from holdfast.cli.output import View, draw_fields, emit_json, emit_line, emit_one, note
+from holdfast.cli.reading import folder_of, output_option
+from holdfast.cli.spans import size, span
+from holdfast.coordinator.inspect import Told, look_into
+from holdfast.coordinator.verify import Finding, Flaw, verify_folder
+from holdfast.coordinator.views import rfc3339
+from holdfast.core.transactions import to_json, transaction_of
+
+
+def _folder_argument(command: Any) -> Any:
+    argument = click.argument(
+        "folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path)
+    )
+    return argument(command)
+
+
+@click.group()
+def log() -> None:
+    """Verify, dump or measure a log, or take a snapshot of it.
+
+    DIR is the data folder; without it the one that --data would default to.
+    """
+
+
+@log.command()
+@_folder_argument
+@output_option()
+def verify(folder: Path | None, form: str) -> int:
+    """Check every frame, the chain, the snapshots, and what they add up to.
+
+    Prints the last position, the chain head and the hash of the state. Takes no lock and changes
+    nothing. Exits 1 where anything is damaged.
+    """
+    path = folder_of(folder)
+    finding = verify_folder(path)
+    view = _finding_view(finding)
+    emit_one(form, view, _finding_text(path, finding))
+    if finding.is_good:
+        return 0
+    raise Trouble(_verdict(path, finding), REFUSED)
+
+
+@log.command()
+@_folder_argument
+@output_option("jsonl", "json", default="jsonl")
+@click.option("--from", "first", type=click.IntRange(min=1), help="The first position.")
+@click.option("--to", "last", type=click.IntRange(min=1), help="The last position.")
+@click.option("--type", "types", multiple=True, help="Only events of this type; repeat for more.")
+def dump(
+    folder: Path | None, form: str, first: int | None, last: int | None, types: tuple[str, ...]
+) -> None:
+    """Print the events of a log, one a line, in the order they became true.
+
+    Each has position, time, epoch and type, then its own fields. Items and results are the
+    user's: only their sizes are printed.
+    """
+    source = look_into(folder_of(folder), lenient=True)
+    wanted = frozenset(types)
+    lines = (
+        line
+        for told in source.records(first or 0, last)
+        for line in event_lines(told)
+        if not wanted or line["type"] in wanted
+    )
+    if form == "json":
+        emit_json({"log_id": source.log_id, "events": list(lines)})
+    else:
+        for line in lines:
+            emit_line(line)
+    damage = source.reader.damage
+    if damage is not None:
+        raise Trouble(str(damage), REFUSED)
+
+
+def event_lines(told: Told) -> list[View]:
+    """The events of one record. What was asked, and by whom, stands on each."""
+    rendered = to_json(transaction_of(told.record, told.position))
+    envelope = {
+        "position": int(told.position),
+        "time": rfc3339(told.wall(told.record.at)),
+        "epoch": told.epoch,
+    }
+    asked = {"command": told.record.command, "actor": told.record.actor}
+    return [
+        {**envelope, "type": event["type"], **asked, **_own(event)} for event in rendered["events"]
+    ]
+
+
+def _own(event: View) -> View:
+    return {name: value for name, value in event.items() if name != "type"}
+
+
+@log.command()
+@_folder_argument
+@output_option()
+def stats(folder: Path | None, form: str) -> None:
+    """Measure a log: frames, records, bytes, what was asked and what became true."""
+    found = stats_of(look_into(folder_of(folder)))
+    emit_one(form, found.view(), _stats_text(found))
+
+
+@log.command()
+@_folder_argument
+@output_option()
+def snapshot(folder: Path | None, form: str) -> None:
+    """Make a snapshot now, so that the next start replays only what comes after it.
+
+    Needs the folder for itself: a running program makes its own snapshots.
+    """
+    from holdfast.cli.snapshots import snapshot_now
+
+    path = folder_of(folder)
+    look_into(path)
+    made = snapshot_now(path)
+    view = {"id": str(made.position), "position": made.position, "state_hash": made.state_hash}
+    emit_one(form, view, draw_fields([("position", made.position), ("state", made.state_hash)]))
+    note(f"a snapshot stands for everything up to position {made.position}")
+
+
+def _finding_view(finding: Finding) -> View:
+    return {
+        "id": finding.log_id,
+        "ok": finding.is_good,
+        "log_id": finding.log_id,
+        "oldest": finding.oldest,
+        "last_position": finding.last,
+        "frames": finding.frames,
+        "epoch": finding.epoch,
+        "chain_head": finding.head,
+        "state_hash": finding.state_hash,
+        "snapshots": finding.snapshots,
+        "torn_bytes": finding.torn_bytes,
+        "flaws": [{"file": f.file, "offset": f.offset, "why": f.why} for f in finding.flaws],
+        "violations": list(finding.violations),
+    }
+
+
+def _finding_text(path: Path, finding: Finding) -> str:
+    torn = f"{finding.torn_bytes} bytes of a frame that never became durable"
+    fields: list[tuple[str, object]] = [
+        ("folder", path),
+        ("log", finding.log_id),
+        ("oldest position", finding.oldest),
+        ("last position", finding.last),
+        ("chain head", finding.head),
+        ("state hash", finding.state_hash),
+        ("frames", finding.frames),
+        ("epoch", finding.epoch),
+        ("snapshots", finding.snapshots),
+        ("torn tail", torn if finding.torn_bytes else None),
+        ("verdict", "good" if finding.is_good else "DAMAGED"),
+    ]
+    return draw_fields(fields)
+
+
+def _verdict(path: Path, finding: Finding) -> str:
+    lines = [_blame(flaw) for flaw in finding.flaws]
+    lines += [f"the state breaks an invariant: {text}" for text in finding.violations]
+    if finding.last:
+        lines.append(
+            f"The history is good up to position {finding.last}: "
+            f"`holdfast job list --data {path} --at {finding.last}` shows it."
+        )
+    return "\n".join(lines)
+
+
+def _blame(flaw: Flaw) -> str:
+    where = flaw.file if flaw.offset is None else f"{flaw.file}, byte {flaw.offset}"
+    return f"{where}: {flaw.why}"
+
+
+def _stats_text(found: Stats) -> str:
+    text = draw_fields(
+        [
+            ("log", found.log_id),
+            ("positions", f"{found.oldest} to {found.last}"),
+            ("frames", f"{found.frames:,}, {found.records_a_frame:.1f} records each"),
+            ("records", f"{found.records:,}, {size(round(found.bytes_a_record))} each"),
+            ("bytes", f"{size(found.record_bytes)} of records in {size(found.disk_bytes)} of disk"),
+            ("segments", found.segments),
+            ("snapshots", found.snapshots),
+            ("epochs", found.epochs),
+            ("from", None if found.first_wall is None else rfc3339(found.first_wall)),
+            ("to", None if found.last_wall is None else rfc3339(found.last_wall)),
+            ("span", span(found.span_ms)),
+        ]
+    )
+    for title, tally in (("command", found.commands), ("event", found.events)):
+        text += f"\nrecords by {title}\n" if title == "command" else "\nevents by type\n"
+        text += "".join(f"{count:>10,}  {name}\n" for name, count in tally)
+    return text
+

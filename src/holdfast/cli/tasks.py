@@ -1,0 +1,146 @@
+"""`holdfast task`: list the tasks of a job, or show one with its attempts."""
+
+from pathlib import Path
+
+import click
+
+from holdfast.cli.output import (
+    Column,
+    View,
+    chosen_states,
+    clean_text,
+    draw,
+    draw_fields,
+    emit_json,
+    emit_line,
+    emit_list,
+    emit_one,
+    note,
+    shorten,
+)
+from holdfast.cli.reading import folder_of, reads
+from holdfast.cli.selectors import LAST, find_one_task, find_tasks
+from holdfast.coordinator.history import task_detail
+from holdfast.coordinator.inspect import Moment, open_folder
+from holdfast.coordinator.views import task_view
+from holdfast.core.ids import Index
+from holdfast.core.job import state_of
+from holdfast.core.task import TaskState
+
+
+@click.group()
+def task() -> None:
+    """List the tasks of a job, or show one with its attempts."""
+
+
+@task.command("list")
+@click.argument("selector", metavar="[JOB|JOB/3-7]", default=LAST)
+@reads
+@click.option("--state", multiple=True, help="Only tasks in this state; several with commas.")
+@click.option("--limit", type=int, help="At most so many. [default: 50 in a table]")
+def list_tasks(
+    selector: str,
+    data: Path | None,
+    at: Moment | None,
+    form: str,
+    state: tuple[str, ...],
+    limit: int | None,
+) -> None:
+    """List the tasks of one job, by default the newest."""
+    states = chosen_states(state, [each.name for each in TaskState])
+    reading = open_folder(folder_of(data), at)
+    job, indices = find_tasks(reading, selector)
+    found = [index for index in map(Index, indices) if state_of(job, index).name in states]
+    chosen = shorten(found, limit, form, f"tasks of job {job.job_id}")
+    views = [task_view(job, index, reading.wall) for index in chosen]
+    drawn = ""
+    if form in ("table", "wide"):
+        if not views:
+            note(f"job {job.job_id} has no such tasks; `holdfast task list {job.job_id}` has all")
+            return
+        drawn = tasks_table(views)
+    emit_list(form, "tasks", views, drawn)
+
+
+@task.command("show")
+@click.argument("selectors", metavar="JOB/INDEX...", nargs=-1, required=True)
+@reads
+def show_task(selectors: tuple[str, ...], data: Path | None, at: Moment | None, form: str) -> None:
+    """Show tasks with all their attempts: JOB/3, last/0, or several as JOB/3-7.
+
+    A job with only one task may be named alone.
+    """
+    reading = open_folder(folder_of(data), at)
+    views: list[View] = []
+    for selector in selectors:
+        if "/" in selector:
+            job, indices = find_tasks(reading, selector)
+        else:
+            job, index = find_one_task(reading, selector)
+            indices = range(index, index + 1)
+        views += [task_detail(reading, job, Index(index)) for index in indices]
+    if len(views) == 1:
+        emit_one(form, views[0], task_text(views[0]))
+    elif form == "json":
+        emit_json({"tasks": views})
+    elif form == "jsonl":
+        for view in views:
+            emit_line(view)
+    else:
+        emit_list(form, "tasks", views, "\n".join(task_text(view) for view in views))
+
+
+def tasks_table(views: list[View]) -> str:
+    columns = [
+        Column("TASK"),
+        Column("STATE"),
+        Column("ATTEMPT", right=True),
+        Column("LEASE", right=True),
+        Column("WORKER", elastic=True),
+        Column("STARTED"),
+        Column("NOT BEFORE"),
+    ]
+    names = ("id", "state", "attempt", "lease_id", "worker", "started_at", "not_before")
+    return draw(columns, [[view[name] for name in names] for view in views])
+
+
+def task_text(view: View) -> str:
+    """One task in words: how it stands, what it has used, and each attempt."""
+    failures, losses = view["failures"], view["losses"]
+    state = view["state"] + (f" ({view['reason']})" if view["reason"] else "")
+    fields: list[tuple[str, object]] = [
+        ("task", view["id"]),
+        ("state", state),
+        ("failures", f"{failures['used']} of {failures['allowed']} allowed"),
+        ("losses", f"{losses['used']} of {losses['allowed']} allowed"),
+        ("not before", view["not_before"]),
+        ("finished", view["finished_at"]),
+        ("exit code", view["exit_code"]),
+        ("result", None if view["result_bytes"] is None else f"{view['result_bytes']} bytes"),
+        ("error", view["error"]),
+    ]
+    text = draw_fields(fields)
+    if view["attempts"]:
+        text += "\n" + attempts_table(view["attempts"])
+    if view["traceback"]:
+        text += "\n" + clean_text(view["traceback"]).rstrip() + "\n"
+    return text
+
+
+def attempts_table(attempts: list[View]) -> str:
+    columns = [
+        Column("ATTEMPT"),
+        Column("STATUS"),
+        Column("REASON"),
+        Column("LEASE", right=True),
+        Column("WORKER", elastic=True),
+        Column("STARTED"),
+        Column("FINISHED"),
+        Column("EXIT", right=True),
+        Column("ERROR", elastic=True),
+    ]
+    names = (
+        *("id", "status", "reason", "lease_id", "worker"),
+        *("started_at", "finished_at", "exit_code", "error"),
+    )
+    return draw(columns, [[view[name] for name in names] for view in attempts])

@@ -1,0 +1,244 @@
+"""The attempts of one task, walked back through the log from the last to the first.
+
+Whatever ends an attempt names the record that ended the one before it, so the walk reads a few
+records, however long the log is. Only where a task was stopped while it waited is that thread cut;
+there the job's own stretch of the log is searched. Where old history was dropped the walk ends
+early: what is left is true, and its first attempt has a number greater than 1.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.coordinator.inspect import HistoryGone, Told
+from holdfast.coordinator.views import View, rfc3339, task_view
+from holdfast.core import events as e
+from holdfast.core.attempt import AttemptStatus
+from holdfast.core.ids import NEVER, NOWHERE, Index, JobId, Position, attempt_name
+from holdfast.core.job import Job, state_of
+from holdfast.core.state import State
+from holdfast.core.task import Task, TaskState
+
+
+class Past(Protocol):
+    """A state with the records that led to it: a folder read, or a log still being written."""
+
+    @property
+    def state(self) -> State: ...
+
+    def told(self, position: int) -> Told: ...
+
+    def records(self, first: int, last: int) -> Iterator[Told]: ...
+
+    def wall(self, instant: int) -> int: ...
+
+
+class Ended(Struct, frozen=True):
+    """One attempt that is over, with the record that says so."""
+
+    told: Told
+    worker: str
+    fate: e.Commit | e.End
+    status: AttemptStatus
+
+
+def attempts_of(past: Past, job_id: JobId, index: Index) -> list[View]:
+    """Every attempt of a task that can still be told of, the first one first."""
+    job = past.state.job_of(job_id)
+    task = (job.tasks or {}).get(index)
+    found = [_ended_view(past, job, ended) for ended in _walk(past, job, index)]
+    found.reverse()
+    if task is not None and task.lease_id:
+        found.append(_live_view(past, task))
+    return found
+
+
+def task_detail(past: Past, job: Job, index: Index) -> View:
+    """A task with its budgets, its last error and all its attempts."""
+    task = (job.tasks or {}).get(index)
+    last = next(_walk(past, job, index), None)
+    stop = _stopped(past, job, index)
+    failures, losses = _used(task, last)
+    state = state_of(job, index)
+    end = last.fate if last is not None and isinstance(last.fate, e.End) else None
+    is_well = state in (TaskState.SUCCEEDED, TaskState.COMMITTED)
+    reason = None if is_well or end is None else end.reason
+    return {
+        **task_view(job, index, past.wall),
+        "reason": stop or reason,
+        "failures": {"used": failures, "allowed": job.spec.retries},
+        "losses": {"used": losses, "allowed": job.spec.max_losses},
+        "error": None if is_well or end is None else end.error or None,
+        "traceback": None if is_well or end is None else end.traceback or None,
+        "exit_code": _exit_code(last),
+        "finished_at": _finished_at(past, job, index, state),
+        "result_bytes": len(last.fate.result) if last and isinstance(last.fate, e.Commit) else None,
+        "attempts": attempts_of(past, job.job_id, index),
+    }
+
+
+def _walk(past: Past, job: Job, index: Index) -> Iterator[Ended]:
+    """The attempts that are over, the last one first."""
+    position = _last_end(job, index)
+    while position != NOWHERE:
+        try:
+            told = past.told(position)
+        except HistoryGone:
+            return
+        ended = _end_in(told, job.job_id, index)
+        if ended is None:
+            ended = _before(past, job, index, position)
+        if ended is None:
+            return
+        yield ended
+        position = ended.fate.previous
+
+
+def _last_end(job: Job, index: Index) -> Position:
+    """Where the last attempt that is over ended, or the task without one."""
+    task = (job.tasks or {}).get(index)
+    if task is not None:
+        return task.committed if task.committed != NOWHERE else task.previous
+    if job.ends is None or index >= len(job.ends):
+        return NOWHERE
+    return Position(job.ends[index])
+
+
+def _end_in(told: Told, job_id: str, index: int) -> Ended | None:
+    for event in told.record.events:
+        if getattr(event, "job_id", None) != job_id:
+            continue
+        if isinstance(event, e.TasksCompleted):
+            for commit in event.commits:
+                if commit.index == index:
+                    return Ended(told, event.worker, commit, AttemptStatus.DONE)
+        elif isinstance(event, e.TaskCommitted) and event.commit.index == index:
+            return Ended(told, event.worker, event.commit, AttemptStatus.COMMITTED)
+        elif isinstance(event, e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled):
+            for end in event.ends:
+                if end.index == index:
+                    return Ended(told, end.worker, end, AttemptStatus.ABORTED)
+    return None
+
+
+def _before(past: Past, job: Job, index: Index, position: Position) -> Ended | None:
+    """The last end before a stop that names none, searched for from the job's beginning."""
+    found = None
+    try:
+        for told in past.records(job.position, position - 1):
+            found = _end_in(told, job.job_id, index) or found
+    except HistoryGone:
+        return None
+    return found
+
+
+def _stopped(past: Past, job: Job, index: Index) -> str | None:
+    """Why a task ended without an attempt of its own ending: it was stopped while it waited."""
+    position = _last_end(job, index)
+    if position == NOWHERE or (job.tasks or {}).get(index) is not None:
+        return None
+    try:
+        told = past.told(position)
+    except HistoryGone:
+        return None
+    for event in told.record.events:
+        if isinstance(event, e.TasksKilled | e.TasksUnschedulable) and event.job_id == job.job_id:
+            if any(span.first <= index <= span.last for span in event.spans):
+                return event.cause if isinstance(event, e.TasksKilled) else event.reason
+    return None
+
+
+def _used(task: Task | None, last: Ended | None) -> tuple[int, int]:
+    """The budgets as they stand. After a retry the record has fresh ones, which the log has not."""
+    if task is not None:
+        return task.failures, task.losses
+    if last is None:
+        return 0, 0
+    return last.fate.failures, last.fate.losses
+
+
+def _exit_code(last: Ended | None) -> int | None:
+    if last is None:
+        return None
+    # A result is only ever accepted from an attempt that ended well.
+    return 0 if isinstance(last.fate, e.Commit) else last.fate.exit_code
+
+
+def _finished_at(past: Past, job: Job, index: Index, state: TaskState) -> str | None:
+    position = _last_end(job, index)
+    if state < TaskState.COMMITTED or position == NOWHERE:
+        return None
+    try:
+        told = past.told(position)
+    except HistoryGone:
+        return None
+    return rfc3339(told.wall(told.record.at))
+
+
+def _ended_view(past: Past, job: Job, ended: Ended) -> View:
+    fate, told = ended.fate, ended.told
+    index = Index(fate.index)
+    end = fate if isinstance(fate, e.End) else None
+    status = ended.status
+    if status is AttemptStatus.COMMITTED and state_of(job, index) is TaskState.SUCCEEDED:
+        status = AttemptStatus.DONE
+    granted_at, expires_at = _grant(past, fate.granted, job.job_id, index)
+    return {
+        "id": attempt_name(job.job_id, index, fate.attempt),
+        "attempt": fate.attempt,
+        "status": status.value,
+        "reason": None if end is None else end.reason,
+        "lease_id": int(fate.lease_id),
+        "worker": ended.worker,
+        "granted_at": granted_at,
+        "lease_expires_at": expires_at,
+        "started_at": None if fate.started_at == NEVER else rfc3339(told.wall(fate.started_at)),
+        "finished_at": rfc3339(told.wall(told.record.at)),
+        "exit_code": _exit_code(ended),
+        "charged": None if end is None else end.charged or None,
+        "error": None if end is None else end.error or None,
+        "position": int(told.position),
+    }
+
+
+def _live_view(past: Past, task: Task) -> View:
+    """The attempt under way. Its expiry is the present one, renewals included."""
+    granted_at, _ = _grant(past, task.granted, task.job_id, task.index)
+    is_running = task.state is TaskState.RUNNING
+    status = AttemptStatus.IN_PROGRESS if is_running else AttemptStatus.LEASED
+    return {
+        "id": attempt_name(task.job_id, task.index, task.attempt),
+        "attempt": task.attempt,
+        "status": status.value,
+        "reason": None,
+        "lease_id": int(task.lease_id),
+        "worker": task.worker,
+        "granted_at": granted_at,
+        "lease_expires_at": _shown(past, task.expires_at),
+        "started_at": _shown(past, task.started_at),
+        "finished_at": None,
+        "exit_code": None,
+        "charged": None,
+        "error": None,
+        "position": int(task.granted),
+    }
+
+
+def _grant(
+    past: Past, position: Position, job_id: str, index: int
+) -> tuple[str | None, str | None]:
+    """When the lease was granted and until when, as granted. Gone with its record."""
+    try:
+        told = past.told(position)
+    except HistoryGone:
+        return None, None
+    for event in told.record.events:
+        if isinstance(event, e.LeasesGranted) and event.job_id == job_id and index in event.indices:
+            until = None if event.expires_at == NEVER else rfc3339(told.wall(event.expires_at))
+            return rfc3339(told.wall(told.record.at)), until
+    return None, None
+
+
+def _shown(past: Past, instant: int) -> str | None:
+    return None if instant == NEVER else rfc3339(past.wall(instant))

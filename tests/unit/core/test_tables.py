@@ -1,0 +1,271 @@
+"""Every state meets every event: it moves by the table, or the event is impossible and nothing
+changes. The tables, the folds, the renderers and the watch name the same events."""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from holdfast.core import attempt, lease, task
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.apply import FOLDS
+from holdfast.core.attempt import AttemptStatus, EndReason
+from holdfast.core.decide import DECIDERS
+from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
+from holdfast.core.freeze import fingerprint
+from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, LeaseId, Position, WorkerId
+from holdfast.core.job import state_of
+from holdfast.core.lease import LeaseState
+from holdfast.core.spec import JobSpec
+from holdfast.core.state import State
+from holdfast.core.task import TaskState
+from holdfast.core.transactions import RENDERERS
+from holdfast.core.watch import JUDGES, MOVES
+from holdfast.testing.stages import JOB, STAGES, Stage, stage_of
+from holdfast.testing.strategies import MAKERS
+
+WORKER = WorkerId("w")
+
+
+def an_end(stage: Stage) -> e.End:
+    return e.End(
+        index=Index(0), lease_id=stage.lease_id, attempt=1, reason=EndReason.RELEASED,
+        worker=WORKER, granted=NOWHERE, started_at=NEVER, previous=NOWHERE, charged="",
+        failures=0, losses=0, strays=0, not_before=NEVER, error="", traceback="", exit_code=None,
+    )  # fmt: skip
+
+
+def a_commit(stage: Stage) -> e.Commit:
+    return e.Commit(Index(0), stage.lease_id, 1, NOWHERE, NEVER, NOWHERE, 0, 0, b"")
+
+
+def a_grant(stage: Stage) -> e.LeasesGranted:
+    records = stage.world.state.jobs[JOB].tasks or {}
+    number = records[Index(0)].attempt + 1 if Index(0) in records else 1
+    return e.LeasesGranted(
+        job_id=JOB, worker=WORKER, incarnation=1, slot=0, indices=(Index(0),), alone=False,
+        first_lease=stage.world.state.next_lease, attempts=(number,), expires_at=NEVER,
+    )  # fmt: skip
+
+
+def a_kill(stage: Stage) -> e.TasksKilled:
+    if stage.state is TaskState.WAITING:
+        spans = (e.Span(Index(0), Index(0)),)
+        return e.TasksKilled(job_id=JOB, cause="cancelled", spans=spans, ends=())
+    return e.TasksKilled(job_id=JOB, cause="cancelled", spans=(), ends=(an_end(stage),))
+
+
+ONE = (e.Span(Index(0), Index(0)),)
+
+# What befalls a task. Each maker names task j/0, under the lease it is or was last held by.
+TASK_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
+    e.LeasesGranted: a_grant,
+    e.AttemptsStarted: lambda stage: e.AttemptsStarted(
+        job_id=JOB, starts=(e.Start(Index(0), stage.lease_id, Instant(1)),)
+    ),
+    e.TasksCompleted: lambda stage: e.TasksCompleted(
+        job_id=JOB, worker=WORKER, incarnation=1, commits=(a_commit(stage),)
+    ),
+    e.TaskCommitted: lambda stage: e.TaskCommitted(
+        job_id=JOB, worker=WORKER, incarnation=1, commit=a_commit(stage), owed=(b"mail",)
+    ),
+    e.EffectDelivered: lambda _: e.EffectDelivered(job_id=JOB, index=Index(0), entry=0),
+    e.TaskDone: lambda _: e.TaskDone(job_id=JOB, index=Index(0), entry=0),
+    e.AttemptsReturned: lambda stage: e.AttemptsReturned(job_id=JOB, ends=(an_end(stage),)),
+    e.TasksQuarantined: lambda stage: e.TasksQuarantined(job_id=JOB, ends=(an_end(stage),)),
+    e.TasksKilled: a_kill,
+    e.TasksUnschedulable: lambda _: e.TasksUnschedulable(job_id=JOB, spans=ONE, reason=""),
+    e.TaskRescheduled: lambda _: e.TaskRescheduled(
+        job_id=JOB, index=Index(0), not_before=NEVER, not_before_wall=NEVER
+    ),
+    e.TaskDue: lambda _: e.TaskDue(job_id=JOB, index=Index(0)),
+    e.TasksRetried: lambda _: e.TasksRetried(job_id=JOB, generation=2, spans=ONE),
+}
+
+# What befalls a job, a worker or the log; no task moves by these alone.
+OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
+    e.LogOpened: lambda _: e.LogOpened(
+        log_id="log", epoch=9, version="", host="", pid=1, torn_bytes=0
+    ),
+    e.JobSubmitted: lambda _: e.JobSubmitted(
+        job_id=JOB, spec=JobSpec(name="", kind="", target=""), key="", digest=b"", count=1,
+        items=(), shared=b"", sealed=True, not_before=NEVER, not_before_wall=NEVER,
+        times_out_at=NEVER, deadline_wall=NEVER, schedule_by=NEVER,
+    ),
+    e.TasksAdded: lambda _: e.TasksAdded(job_id=JOB, first=Index(1), items=(b"x",), digest=b""),
+    e.JobSealed: lambda _: e.JobSealed(job_id=JOB, count=1, interrupted=False),
+    e.LeasesExtended: lambda stage: e.LeasesExtended(
+        worker=WORKER, incarnation=1, until=Instant(stage.world.now + 10**6), exceptions=()
+    ),
+    e.LeasesRearmed: lambda stage: e.LeasesRearmed(until=Instant(stage.world.now + 10**6)),
+    e.JobCancelled: lambda _: e.JobCancelled(job_id=JOB, cause="cancelled", reason=""),
+    e.JobDue: lambda _: e.JobDue(job_id=JOB),
+    e.WorkerLost: lambda _: e.WorkerLost(worker=WORKER, incarnation=1, error=""),
+    e.JobsForgotten: lambda _: e.JobsForgotten(job_ids=(JOB,)),
+    e.KeysForgotten: lambda _: e.KeysForgotten(keys=("no such key",)),
+    e.SnapshotInstalled: lambda _: e.SnapshotInstalled(at_position=Position(1), state_hash=""),
+}
+
+
+def fold(stage: Stage, event: e.Event) -> None:
+    state = stage.world.state
+    FOLDS[type(event)](state, event, Position(state.position + 1), stage.world.now)
+
+
+def is_possible(name: str, stage: Stage, event: type[e.Event]) -> bool:
+    """The table, and the four things a state alone does not tell."""
+    if event not in task.TRANSITIONS[stage.state]:
+        return False
+    if event is e.TaskDue:
+        return name == "dated"
+    if event is e.TasksRetried:
+        return name in ("quarantined", "killed by a limit")
+    if event is e.EffectDelivered:
+        return name == "committed, owing two"
+    return event is not e.TaskDone or name == "committed, owing one"
+
+
+@pytest.mark.parametrize(("name", "event"), list(product(STAGES, TASK_EVENTS)))
+def test_every_task_moves_by_the_table_or_the_event_is_impossible(
+    name: str, event: type[e.Event]
+) -> None:
+    stage = stage_of(name)
+    state, before = stage.world.state, stage.world.fingerprint()
+    if is_possible(name, stage, event):
+        fold(stage, TASK_EVENTS[event](stage))
+        assert state_of(state.jobs[JOB], Index(0)) is task.TRANSITIONS[stage.state][event]
+    else:
+        with pytest.raises(ImpossibleEvent):
+            fold(stage, TASK_EVENTS[event](stage))
+        assert fingerprint(state) == before
+
+
+@pytest.mark.parametrize(("name", "event"), list(product(STAGES, OTHER_EVENTS)))
+def test_no_event_about_something_else_moves_a_task(name: str, event: type[e.Event]) -> None:
+    stage = stage_of(name)
+    state, before = stage.world.state, stage.world.fingerprint()
+    cells = bytes(state.jobs[JOB].states)
+    try:
+        fold(stage, OTHER_EVENTS[event](stage))
+    except BrokenInvariant:
+        assert fingerprint(state) == before
+    if event is not e.JobsForgotten:
+        assert bytes(state.jobs[JOB].states)[: len(cells)] == cells
+
+
+def status_of(state: State, lease_id: LeaseId) -> AttemptStatus:
+    """The fate of the attempt under this lease, read from its task."""
+    record = (state.jobs[JOB].tasks or {}).get(Index(0))
+    if record is not None and record.lease_id == lease_id:
+        is_leased = record.state is TaskState.LEASED
+        return AttemptStatus.LEASED if is_leased else AttemptStatus.IN_PROGRESS
+    current = state_of(state.jobs[JOB], Index(0))
+    if current is TaskState.COMMITTED:
+        return AttemptStatus.COMMITTED
+    return AttemptStatus.DONE if current is TaskState.SUCCEEDED else AttemptStatus.ABORTED
+
+
+# One stage for each fate of an attempt, and the events that can befall one.
+ATTEMPTS = {
+    AttemptStatus.LEASED: ("leased", "leased alone", "leased by time"),
+    AttemptStatus.IN_PROGRESS: ("running", "running by time"),
+    AttemptStatus.COMMITTED: ("committed, owing one", "committed, owing two"),
+    AttemptStatus.DONE: ("succeeded",),
+    AttemptStatus.ABORTED: ("aside", "backing off", "quarantined", "killed by a person"),
+}
+ATTEMPT_EVENTS = [kind for row in attempt.TRANSITIONS.values() for kind in row]
+
+
+def attempt_pairs() -> Iterator[tuple[AttemptStatus, str, type[e.Event]]]:
+    for status, names in ATTEMPTS.items():
+        for name, event in product(names, dict.fromkeys(ATTEMPT_EVENTS)):
+            yield status, name, event
+
+
+@pytest.mark.parametrize(("status", "name", "event"), list(attempt_pairs()))
+def test_every_attempt_moves_by_its_table_or_the_event_is_impossible(
+    status: AttemptStatus, name: str, event: type[e.Event]
+) -> None:
+    stage = stage_of(name)
+    state, before = stage.world.state, stage.world.fingerprint()
+    assert status_of(state, stage.lease_id) is status
+    made = TASK_EVENTS[event](stage)
+    if event is e.TasksKilled:
+        made = e.TasksKilled(job_id=JOB, cause="cancelled", spans=(), ends=(an_end(stage),))
+    owing = {e.EffectDelivered: "committed, owing two", e.TaskDone: "committed, owing one"}
+    target = attempt.TRANSITIONS[status].get(event)
+    if target is not None and owing.get(event, name) == name:
+        fold(stage, made)
+        assert status_of(state, stage.lease_id) is target
+    else:
+        with pytest.raises(ImpossibleEvent):
+            fold(stage, made)
+        assert fingerprint(state) == before
+
+
+LEASE_EVENTS = list(dict.fromkeys(kind for row in lease.TRANSITIONS.values() for kind in row))
+LIVE = ("leased", "leased by time", "running", "running by time")
+ENDED = ("aside", "backing off", "committed, owing one", "succeeded", "quarantined")
+
+
+def is_live(stage: Stage) -> bool:
+    holder = stage.world.state.holders.get((WORKER, 1))
+    return holder is not None and stage.lease_id in holder.leases
+
+
+@pytest.mark.parametrize(("name", "event"), list(product((*LIVE, *ENDED), LEASE_EVENTS)))
+def test_every_lease_lives_and_dies_by_its_table(name: str, event: type[e.Event]) -> None:
+    stage = stage_of(name)
+    before = stage.world.fingerprint()
+    assert is_live(stage) == (name in LIVE)
+    status = LeaseState.LIVE if name in LIVE else LeaseState.ENDED
+    makers = {**OTHER_EVENTS, **TASK_EVENTS}
+    made = makers[event](stage)
+    if event is e.TasksKilled:
+        made = e.TasksKilled(job_id=JOB, cause="cancelled", spans=(), ends=(an_end(stage),))
+    target = lease.TRANSITIONS[status].get(event)
+    if target is None and event in (e.LeasesExtended, e.LeasesRearmed):
+        # These name no lease: what has ended is not among those they reach.
+        fold(stage, made)
+        assert not is_live(stage)
+        assert stage.world.fingerprint() == before
+    elif target is None or (event in TASK_EVENTS and not is_possible(name, stage, event)):
+        with pytest.raises(ImpossibleEvent):
+            fold(stage, made)
+        assert stage.world.fingerprint() == before
+    else:
+        fold(stage, made)
+        assert is_live(stage) == (target is LeaseState.LIVE)
+
+
+def test_every_state_has_a_row() -> None:
+    assert set(task.TRANSITIONS) == set(TaskState)
+    assert set(attempt.TRANSITIONS) == set(AttemptStatus)
+    assert set(lease.TRANSITIONS) == set(LeaseState)
+
+
+def test_every_event_is_folded_rendered_and_sampled() -> None:
+    assert set(e.EVENT_TYPES) == set(get_args(e.AnyEvent))
+    assert set(FOLDS) == set(RENDERERS) == set(e.EVENT_TYPES)
+    assert {**TASK_EVENTS, **OTHER_EVENTS}.keys() == set(e.EVENT_TYPES)
+
+
+def test_every_command_has_a_decision_and_can_be_thrown() -> None:
+    assert set(DECIDERS) == set(MAKERS) == set(c.COMMAND_TYPES)
+
+
+def test_the_watch_knows_the_same_moves_as_the_table() -> None:
+    table: dict[type[e.Event], dict[str, str]] = {}
+    for source, row in task.TRANSITIONS.items():
+        for event, target in row.items():
+            table.setdefault(event, {})[source.name] = target.name
+    assert {kind: dict.fromkeys(sources, to) for kind, (sources, to) in MOVES.items()} == table
+    assert set(MOVES) <= set(JUDGES)
+
+
+def test_finished_tasks_leave_only_by_a_retry() -> None:
+    for state in task.FINISHED:
+        assert set(task.TRANSITIONS[state]) <= {e.TasksRetried}
+    assert task.TRANSITIONS[TaskState.SUCCEEDED] == {}
