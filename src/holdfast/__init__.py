@@ -16,7 +16,10 @@ from holdfast.version import VERSION
 
 # Public name -> the module that has it, and its name there; an empty name is the module itself.
 PUBLIC: Final[Mapping[str, tuple[str, str]]] = {
-    "errors": ("holdfast.client.errors", ""),
+    "Handle": ("holdfast.client.handles", "Handle"),
+    "Holdfast": ("holdfast.client.holdfast", "Holdfast"),
+    "Job": ("holdfast.client.handles", "Job"),
+    "errors": ("holdfast.errors", ""),
     "open": ("holdfast.client.opening", "open"),
     "task": ("holdfast.client.task", "task"),
 }

@@ -1,6 +1,9 @@
-from holdfast.client import errors as errors
+from holdfast import errors as errors
+from holdfast.client.handles import Handle as Handle
+from holdfast.client.handles import Job as Job
+from holdfast.client.holdfast import Holdfast as Holdfast
 from holdfast.client.opening import open as open
 from holdfast.client.task import task as task
 
 __version__: str
-__all__ = ["__version__", "errors", "open", "task"]
+__all__ = ["__version__", "Handle", "Holdfast", "Job", "errors", "open", "task"]

@@ -56,11 +56,10 @@ def _run(folder: Path, *, keep: bool) -> None:
     reading = open_folder(folder)
     job = next(iter(reading.state.jobs.values()))
     flaky = f"{job.job_id}/{FLAKY}"
-    told = "" if keep else "  (this folder goes when the demo ends; `--keep` keeps it)"
     emit(
         f"\nDone: {ITEMS} results, their sum is {total:,}. The program has closed the folder; what "
-        f"follows\nis read from its log, {reading.state.position} records, each on disk before "
-        f"anyone was told of it.{told}\n"
+        f"follows\nis read from its log: {reading.state.position} records, each on disk before "
+        f"anyone was told of it.\n"
     )
     _type(f"holdfast job list --data {folder}", jobs_table(reading, [job]))
     _type(
@@ -68,9 +67,9 @@ def _run(folder: Path, *, keep: bool) -> None:
         task_text(task_detail(reading, job, Index(FLAKY))),
     )
     emit(
-        "\nItem 5 failed twice. Each failure was charged to its budget of 3, waited out, and tried "
-        "again;\na worker that dies is charged to another budget, because that is nobody's "
-        "mistake.\n"
+        "\nItem 5 failed twice. Each failure was recorded, charged to its budget of 3 and tried again "
+        "after\na wait. A worker that dies is charged to another budget: that is no mistake of the "
+        "item.\n"
     )
     _next(folder, keep=keep)
 
@@ -97,14 +96,17 @@ def _next(folder: Path, *, keep: bool) -> None:
             f"    export HOLDFAST_DATA_DIR={folder}\n"
             "    holdfast job show last              the job in words; -o json for programs\n"
             "    holdfast job list --at 20           the past: as it was after record 20\n"
+            "    holdfast task list --state succeeded --limit 5\n"
             "    holdfast transactions --limit 5     who asked for what, and all that followed\n"
-            f"    holdfast log verify {folder}\n"
+            "    holdfast log verify                 every byte, every link, every conclusion\n"
         )
+    else:
+        emit("\nThis folder goes now. `holdfast demo --keep` leaves you one to look around in.\n")
     emit(
         "\nNext:\n"
         "    holdfast demo --crash    kill -9 in the middle, three times; count what was lost\n"
-        "    holdfast demo --keep     the same again, with a folder to look around in\n"
         "    holdfast states          what can happen to a task, and what cannot\n"
+        "    holdfast --help          everything else\n"
     )
 
 

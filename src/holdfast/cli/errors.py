@@ -19,18 +19,20 @@ INTERRUPTED: Final = 130
 CODES: Final = {"not_found": NOT_FOUND, "gone": NOT_FOUND, "invalid": USAGE, "too_large": USAGE}
 
 
-class Trouble(click.ClickException):
+class Trouble(Exception):
     """Something the user can act on: what is wrong, and what to type next."""
 
     def __init__(self, message: str, code: int = REFUSED) -> None:
         super().__init__(message)
-        self.exit_code = code
+        self.code = code
 
 
 def report(error: BaseException) -> int:
     """Tell the user on stderr, in one or two lines; the exit code. A bug is raised again."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return _tell("interrupted", INTERRUPTED)
+    if isinstance(error, Trouble):
+        return _tell(str(error), error.code)
     if isinstance(error, click.UsageError):
         return _usage(error)
     if isinstance(error, click.ClickException):

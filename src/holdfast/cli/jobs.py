@@ -1,6 +1,7 @@
 """`holdfast job`: list jobs, or show one."""
 
 import time
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def show_job(selector: str, data: Path | None, at: Moment | None, form: str) -> 
     emit_one(form, view, job_text(reading, view))
 
 
-def jobs_table(reading: Reading, jobs: list[Job], *, wide: bool = False) -> str:
+def jobs_table(reading: Reading, jobs: Sequence[Job], *, wide: bool = False) -> str:
     """The jobs as rows: how far each is, and why it is as it is."""
     now = _now(reading)
     columns = [

@@ -121,14 +121,13 @@ def snapshot(folder: Path | None, form: str) -> None:
     path = folder_of(folder)
     look_into(path)
     made = snapshot_now(path)
-    view = {"id": str(made.position), "position": made.position, "state_hash": made.state_hash}
+    view = {"position": made.position, "state_hash": made.state_hash}
     emit_one(form, view, draw_fields([("position", made.position), ("state", made.state_hash)]))
     note(f"a snapshot stands for everything up to position {made.position}")
 
 
 def _finding_view(finding: Finding) -> View:
     return {
-        "id": finding.log_id,
         "ok": finding.is_good,
         "log_id": finding.log_id,
         "oldest": finding.oldest,
@@ -198,4 +197,3 @@ def _stats_text(found: Stats) -> str:
         text += f"\nrecords by {title}\n" if title == "command" else "\nevents by type\n"
         text += "".join(f"{count:>10,}  {name}\n" for name, count in tally)
     return text
-

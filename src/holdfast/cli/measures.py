@@ -45,7 +45,6 @@ class Stats(Struct, frozen=True):
 
     def view(self) -> View:
         return {
-            "id": self.log_id,
             "log_id": self.log_id,
             "oldest": self.oldest,
             "last_position": self.last,

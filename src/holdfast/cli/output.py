@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from unicodedata import east_asian_width
 
 import click
@@ -19,6 +19,9 @@ from holdfast.cli.errors import Trouble
 SCHEMA: Final = 1
 FORMS: Final = ("table", "wide", "json", "jsonl", "name", "quiet")
 PIPE_CLOSED: Final = 141
+TABLE_ROWS: Final = 50
+
+T = TypeVar("T")
 
 COLORS: Final = {
     "SUCCEEDED": "32",
@@ -80,9 +83,14 @@ def emit_list(form: str, plural: str, views: Iterable[View], table: str) -> None
         for view in views:
             emit_line(view)
     elif form == "name":
-        emit("".join(f"{view['id']}\n" for view in views))
+        emit("".join(f"{name_of(view)}\n" for view in views))
     elif form != "quiet":
         emit(table)
+
+
+def name_of(view: View) -> object:
+    """What a thing is called where nothing else is wanted."""
+    return next(view[field] for field in ("id", "position", "log_id") if field in view)
 
 
 def emit_one(form: str, view: View, text: str) -> None:
@@ -91,7 +99,7 @@ def emit_one(form: str, view: View, text: str) -> None:
     elif form == "jsonl":
         emit_line(view)
     elif form == "name":
-        emit(f"{view['id']}\n")
+        emit(f"{name_of(view)}\n")
     elif form != "quiet":
         emit(text)
 
@@ -233,7 +241,7 @@ def chosen_states(wanted: Sequence[str], known: Sequence[str]) -> frozenset[str]
     return frozenset(names or known)
 
 
-def shorten(views: Sequence[Any], limit: int | None, form: str, what: str) -> Sequence[Any]:
+def shorten(views: Sequence[T], limit: int | None, form: str, what: str) -> Sequence[T]:
     """The first `limit` of a list, saying so. A table for eyes has a limit of its own."""
     if limit is None:
         limit = TABLE_ROWS if form in ("table", "wide") else 0
@@ -243,6 +251,3 @@ def shorten(views: Sequence[Any], limit: int | None, form: str, what: str) -> Se
         return views
     note(f"{limit} of {len(views):,} {what}; --limit 0 shows all")
     return views[:limit]
-
-
-TABLE_ROWS: Final = 50

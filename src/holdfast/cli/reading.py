@@ -18,20 +18,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 DATA_VARIABLE = "HOLDFAST_DATA_DIR"
 
 
-class MomentType(click.ParamType):
-    """A moment of the log's history."""
-
-    name = "moment"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Moment:
-        if isinstance(value, Moment):
-            return value
-        try:
-            return parse_moment(value, datetime.now().astimezone())
-        except (ValueError, OverflowError) as error:
-            self.fail(str(error), param, ctx)
+def _moment(context: click.Context, option: click.Parameter, value: str | None) -> Moment | None:
+    if value is None:
+        return None
+    try:
+        return parse_moment(value, datetime.now().astimezone())
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(str(error), context, option) from None
 
 
 def data_option(command: F) -> F:
@@ -46,7 +39,7 @@ def data_option(command: F) -> F:
 def at_option(command: F) -> F:
     return click.option(
         "--at",
-        type=MomentType(),
+        callback=_moment,
         metavar="POSITION|TIME",
         help=f"As it was then: {MOMENTS}.",
     )(command)

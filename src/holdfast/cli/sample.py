@@ -10,25 +10,22 @@ WORDS = ("anchor", "bollard", "cleat", "fender", "halyard", "mooring", "shackle"
 
 @task(retries=3, retry_delay="150ms", jitter=0)
 def weigh(item: tuple[int, str]) -> int:
-    """The weight of a word, after a little work. Every thirteenth needs a third try.
+    """The weight of a word, after a little work. Every thirteenth item needs a third try.
 
-    How often a word was tried is counted in a file beside the log, as a flaky service would
-    remember its visitors.
+    How often it was tried is counted in a file, as a flaky service would count its visitors.
     """
     number, folder = item
     time.sleep(0.02)
     if number % 13 == 5:
-        tries = Path(folder) / f"{number}.tries"
-        tries.touch()
-        with tries.open("a", encoding="utf-8") as file:
-            file.write("x")
-        if tries.stat().st_size < 3:
-            raise ConnectionError(f"the scales did not answer for item {number}")
+        with (Path(folder) / f"{number}.tries").open("a", encoding="utf-8") as tries:
+            tries.write("x")
+            if tries.tell() < 3:
+                raise ConnectionError(f"the scales did not answer for item {number}")
     return sum(map(ord, WORDS[number % len(WORDS)])) + number
 
 
 @task(max_losses=50)
-def count_letters(number: int) -> int:
-    """A few milliseconds of honest work."""
+def count_letters(number: int) -> tuple[int, int]:
+    """The item and what it came to, after a few milliseconds of work."""
     time.sleep(0.004)
-    return len(WORDS[number % len(WORDS)]) * number
+    return number, len(WORDS[number % len(WORDS)]) * number

@@ -20,6 +20,7 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.reading import folder_of, reads
 from holdfast.cli.selectors import LAST, find_one_task, find_tasks
+from holdfast.cli.spans import span
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import Moment, open_folder
 from holdfast.coordinator.views import task_view
@@ -135,12 +136,13 @@ def attempts_table(attempts: list[View]) -> str:
         Column("LEASE", right=True),
         Column("WORKER", elastic=True),
         Column("STARTED"),
-        Column("FINISHED"),
+        Column("TOOK", right=True),
         Column("EXIT", right=True),
         Column("ERROR", elastic=True),
     ]
-    names = (
-        *("id", "status", "reason", "lease_id", "worker"),
-        *("started_at", "finished_at", "exit_code", "error"),
-    )
-    return draw(columns, [[view[name] for name in names] for view in attempts])
+    names = ("id", "status", "reason", "lease_id", "worker", "started_at")
+    rows = []
+    for view in attempts:
+        took = None if view["duration_ms"] is None else span(view["duration_ms"])
+        rows.append([*(view[name] for name in names), took, view["exit_code"], view["error"]])
+    return draw(columns, rows)

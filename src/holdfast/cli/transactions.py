@@ -38,7 +38,7 @@ def transaction_view(told: Told) -> View:
     """One transaction as JSON has it; its time is that of the wall clock."""
     transaction = transaction_of(told.record, told.position)
     time = rfc3339(told.wall(transaction.time))
-    return {"id": told.position, **to_json(transaction), "time": time}
+    return {**to_json(transaction), "time": time}
 
 
 def transactions_table(views: list[View], *, wide: bool) -> str:

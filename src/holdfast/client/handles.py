@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from holdfast.client.errors import JobFailed, Refused, TaskFailed
 from holdfast.client.feed import UNFINISHED, JobFeed
 from holdfast.client.local import Local
+from holdfast.client.progress import wait_with_bar
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.ids import Index, JobId, Position, task_name
@@ -96,10 +97,17 @@ class Job(Generic[R]):
     def done(self) -> bool:
         return bool(self._feed.state)
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the job has ended, well or not; False when the time is up first."""
+    def wait(self, timeout: float | None = None, *, progress: bool = False) -> bool:
+        """Wait until the job has ended, well or not; False when the time is up first. `progress`
+        draws a bar on a terminal, and then waits for the end."""
         self._local.check_waitable(self._feed.state)
-        return self._feed.wait_for(lambda: bool(self._feed.state), timeout)
+
+        def wait(seconds: float | None) -> bool:
+            return self._feed.wait_for(lambda: bool(self._feed.state), seconds)
+
+        if progress and timeout is None:
+            return wait_with_bar(self._feed, f"job {self.id}", wait)
+        return wait(timeout)
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the job. False when it had ended already."""

@@ -201,6 +201,10 @@ class Holdfast:
             for place in range(first, last + 1)
         ]
 
+    def refusals(self) -> dict[str, int]:
+        """How often something was refused since this folder was opened, by reason code."""
+        return self._local.call(lambda coordinator: dict(coordinator.refusals))
+
     # Leaving.
 
     def close(self) -> None:
@@ -234,8 +238,11 @@ class Holdfast:
         await asyncio.to_thread(self.__exit__, kind)
 
     def __repr__(self) -> str:
-        state = "closed" if self._local.closed else f"{self._local.slots} workers"
-        return f"<holdfast {self._local.path} {state}>"
+        if self._local.closed:
+            return f"<holdfast {self._local.path} closed>"
+        stuck = self._local.executor.occupied()
+        lost = f", {stuck} occupied by attempts that were given up" if stuck else ""
+        return f"<holdfast {self._local.path} {self._local.slots} workers{lost}>"
 
     # How it is done.
 
@@ -246,6 +253,7 @@ class Holdfast:
     def _submit(self, command: c.SubmitJob) -> JobFeed:
         """Record the job and begin to watch it, in one turn of the coordinator."""
         feed = JobFeed(JobId(""))
+        self._local.check_fits(command.spec)
 
         def ask(coordinator: Coordinator) -> Any:
             decision = coordinator.execute(command, actor=self._local.actor)

@@ -17,6 +17,7 @@ from holdfast.core.decision import Refused as RefusedDecision
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import Instant, Position, WorkerId
 from holdfast.core.record import Record
+from holdfast.core.spec import JobSpec
 from holdfast.wire.exchange import Capacity, Reply
 from holdfast.worker.agent import Agent
 from holdfast.worker.executor import Executor
@@ -114,8 +115,8 @@ class Local:
         self._embedded = open_embedded(path, settings)
         engine = self._embedded.engine
         self.executor = make_executor(slots, lambda: engine.post(_nothing), monotonic_ms)
-        capacity = Capacity(slots, slots * 1_000, _memory_bytes(), 0)
-        self._agent = Agent(LOCAL_WORKER, self._embedded.epoch, self.executor, capacity)
+        self._capacity = Capacity(slots, slots * 1_000, _memory_bytes(), 0)
+        self._agent = Agent(LOCAL_WORKER, self._embedded.epoch, self.executor, self._capacity)
         self._worker = LocalWorker(self._agent, self._embedded)
         self.executor.start()
         engine.hooks.insert(0, self._worker)
@@ -149,6 +150,26 @@ class Local:
         if isinstance(decision, RefusedDecision):
             raise Refused(decision.code, decision.message)
         return decision.answer
+
+    def check_fits(self, spec: JobSpec) -> None:
+        """Nobody else can join an embedded coordinator: what does not fit here would wait for
+        ever, unless its scheduling deadline ends the waiting."""
+        offered = self._capacity
+        lacking = [
+            f"{wanted / unit:g} {name} (there is {available / unit:g})"
+            for name, wanted, available, unit in (
+                ("cpus", spec.cpus_milli, offered.cpus_milli, 1_000),
+                ("bytes of memory", spec.memory_bytes, offered.memory_bytes, 1),
+                ("gpus", spec.gpus, offered.gpus, 1),
+            )
+            if wanted > available
+        ]
+        if lacking and not spec.schedule_timeout_ms:
+            raise Refused(
+                "unschedulable",
+                f"{spec.name} needs {' and '.join(lacking)}; open the folder with more workers, "
+                "or give the task a schedule_timeout",
+            )
 
     def post(self, work: Callable[[Coordinator], None]) -> None:
         """Have `work` done some time, where that still makes sense. Never raises."""

@@ -6,6 +6,7 @@ frame is being synced the next one gathers; there is never more than one unsynce
 
 import threading
 from collections.abc import Callable
+from logging import getLogger
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -14,6 +15,8 @@ from holdfast.coordinator.ports import Faults
 from holdfast.core.errors import LogFailed
 from holdfast.core.ids import Instant, Position
 from holdfast.wal import DiskFull, Log
+
+log = getLogger("holdfast")
 
 IDLE_NOTE_MS = 1_000
 DISK_FULL_RETRY_S = 1.0
@@ -136,15 +139,19 @@ class Engine:
 
     def _write_one(self, batch: Batch) -> None:
         waiting = threading.Event()
+        told = False
         while True:
             try:
                 self._faults.reach("log.before_append")
                 self.log.append(batch.records, at=batch.at, wall=batch.wall)
                 break
-            except DiskFull:
+            except DiskFull as full:
                 # Nothing was written: wait for room. Whoever asked goes on waiting too.
                 if self._stopping:
                     raise
+                if not told:
+                    log.warning("the disk is full; everything waits until there is room: %s", full)
+                    told = True
                 waiting.wait(DISK_FULL_RETRY_S)
         self._faults.reach("log.before_sync")
         self.log.sync()

@@ -13,6 +13,7 @@ from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Lost, Refused
 from holdfast.core.ids import JobId, LeaseId, Position, WorkerId
 from holdfast.core.record import Record
+from holdfast.core.task import TaskState
 from holdfast.scheduler.plan import Pick, plan
 from holdfast.wire.exchange import Done, Exchange, Item, Released, Reply, Run, Verdict
 
@@ -86,6 +87,8 @@ class Exchanges:
                 run = self._grant(pick)
                 if run is not None:
                     runs.setdefault(pick.worker, []).append(run)
+        if len(self.workers) > 1 and not runs:
+            self._recall(parked)
         for worker in parked:
             given = runs.get(worker.worker)
             if given or worker.has_news:
@@ -93,6 +96,25 @@ class Exchanges:
 
     def forget(self, worker: WorkerId) -> None:
         self.workers.pop(worker, None)
+
+    def _recall(self, parked: list[Worker]) -> None:
+        """One worker idles while tasks queue in another's slots: ask back half of them, latest
+        first. Only the worker can say that a task has not started; nothing ends before it does."""
+        state = self._coordinator.state
+        if not any(worker.is_idle(state) and not worker.draining for worker in parked):
+            return
+        busiest = max(self.workers.values(), key=lambda worker: worker.queued(state))
+        queued = busiest.queued(state)
+        if queued == 0:
+            return
+        leases = state.holder(busiest.worker, busiest.incarnation).leases
+        waiting = [task for task in leases.values() if task.state is TaskState.LEASED]
+        wanted = [task.lease_id for task in waiting[::-1] if not task.alone][: -(-queued // 2)]
+        fresh = tuple(lease for lease in wanted if lease not in busiest.asked)
+        if fresh:
+            busiest.recalls += fresh
+            busiest.asked = busiest.asked.union(fresh) & leases.keys()
+            busiest.has_news = True
 
     def _seat(self, exchange: Exchange) -> Worker | None:
         worker = self.workers.get(exchange.worker)
@@ -244,8 +266,8 @@ class Exchanges:
 
     def _reply(self, worker: Worker, runs: tuple[Run, ...]) -> None:
         send = worker.send
-        reply = Reply(worker.number, worker.verdicts, worker.stops, (), runs)
-        worker.send, worker.verdicts, worker.stops = None, (), ()
+        reply = Reply(worker.number, worker.verdicts, worker.stops, worker.recalls, runs)
+        worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
         worker.has_news = False
         worker.last_reply = reply
         if runs:

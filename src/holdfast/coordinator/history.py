@@ -143,9 +143,10 @@ def _stopped(past: Past, job: Job, index: Index) -> str | None:
     except HistoryGone:
         return None
     for event in told.record.events:
-        if isinstance(event, e.TasksKilled | e.TasksUnschedulable) and event.job_id == job.job_id:
-            if any(span.first <= index <= span.last for span in event.spans):
-                return event.cause if isinstance(event, e.TasksKilled) else event.reason
+        if not isinstance(event, e.TasksKilled | e.TasksUnschedulable):
+            continue
+        if event.job_id == job.job_id and any(s.first <= index <= s.last for s in event.spans):
+            return event.cause if isinstance(event, e.TasksKilled) else event.reason
     return None
 
 
@@ -195,6 +196,7 @@ def _ended_view(past: Past, job: Job, ended: Ended) -> View:
         "lease_expires_at": expires_at,
         "started_at": None if fate.started_at == NEVER else rfc3339(told.wall(fate.started_at)),
         "finished_at": rfc3339(told.wall(told.record.at)),
+        "duration_ms": None if fate.started_at == NEVER else told.record.at - fate.started_at,
         "exit_code": _exit_code(ended),
         "charged": None if end is None else end.charged or None,
         "error": None if end is None else end.error or None,
@@ -218,6 +220,7 @@ def _live_view(past: Past, task: Task) -> View:
         "lease_expires_at": _shown(past, task.expires_at),
         "started_at": _shown(past, task.started_at),
         "finished_at": None,
+        "duration_ms": None,
         "exit_code": None,
         "charged": None,
         "error": None,

@@ -33,9 +33,20 @@ class Worker(Struct):
     has_news: bool = False
     verdicts: tuple[Verdict, ...] = ()
     stops: tuple[Verdict, ...] = ()
+    recalls: tuple[LeaseId, ...] = ()
+    asked: frozenset[LeaseId] = frozenset()
     held: frozenset[LeaseId] = frozenset()
     unseen: tuple[tuple[int, frozenset[LeaseId]], ...] = ()
     last_reply: Reply | None = None
+
+    def queued(self, state: State) -> int:
+        """How many leases wait behind another in a slot."""
+        holder = state.holders.get((self.worker, self.incarnation))
+        return 0 if holder is None else sum(load - 1 for load in holder.load.values())
+
+    def is_idle(self, state: State) -> bool:
+        holder = state.holders.get((self.worker, self.incarnation))
+        return holder is None or not holder.leases
 
     def seat(self, state: State) -> Seat:
         """What is free, from the slots its leases occupy. Derived anew: nothing can leak."""
@@ -72,17 +83,19 @@ class Paces:
     KEPT = 1024
 
     def __init__(self) -> None:
-        self._means: dict[tuple[str, str], float] = {}
+        self._means_us: dict[tuple[str, str], int] = {}
 
     def note(self, spec: JobSpec, done: list[Done]) -> None:
         key = (spec.kind, spec.target)
-        mean = sum(report.ran_ms for report in done) / len(done)
-        before = self._means.get(key)
-        if before is None and len(self._means) >= self.KEPT:
-            self._means.pop(next(iter(self._means)))
+        mean = 1_000 * sum(report.ran_ms for report in done) // len(done)
+        before = self._means_us.get(key)
+        if before is None and len(self._means_us) >= self.KEPT:
+            self._means_us.pop(next(iter(self._means_us)))
         # Slowness is believed at once and forgotten gradually: a long run behind a slow task hurts
         # more than a short one before a fast task.
-        self._means[key] = mean if before is None or mean > before else (before * 3 + mean) / 4
+        self._means_us[key] = (
+            mean if before is None or mean > before else (before * 3 + mean) // 4
+        )
 
     def run_length(self, spec: JobSpec) -> int:
-        return run_length(self._means.get((spec.kind, spec.target)))
+        return run_length(self._means_us.get((spec.kind, spec.target)))

@@ -8,6 +8,8 @@ from holdfast.core import events as e
 
 
 class AttemptStatus(StrEnum):
+    """How far one try has come."""
+
     LEASED = "LEASED"
     IN_PROGRESS = "IN_PROGRESS"
     COMMITTED = "COMMITTED"

@@ -2,8 +2,8 @@
 
 What a table says is what `holdfast states` shows and what docs/states.md holds; nobody keeps a
 drawing up to date by hand. Pure and deterministic: equal tables give equal text. The job has no
-table, since its state is computed; its moves are written here and a test finds each of them in
-random histories and no other.
+table, since its state is computed; its moves are written here, tests reach each of them, and
+random histories find no other.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,6 +41,7 @@ class Machine(Struct, frozen=True):
 
 _JOB_MOVES: Final[tuple[tuple[JobState, JobState, str], ...]] = (
     (JobState.PENDING, JobState.RUNNING, "a task is leased"),
+    (JobState.PENDING, JobState.SUCCEEDED, "sealed without a single task"),
     (JobState.PENDING, JobState.FAILED, "sealed as interrupted, or stopped by a limit"),
     (JobState.PENDING, JobState.KILLED, "cancelled by a person"),
     (JobState.PENDING, JobState.UNSCHEDULABLE, "the scheduling deadline passes"),

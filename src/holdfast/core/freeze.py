@@ -52,6 +52,8 @@ class FrozenJob(Struct, frozen=True, array_like=True):
 
 
 class FrozenState(Struct, frozen=True, array_like=True):
+    """All authority there is, and nothing that follows from it."""
+
     version: int
     log_id: str
     epoch: int

@@ -17,6 +17,8 @@ from holdfast.core.task import FRESH, KILLED_BY_LIMIT, STATE_OF_CELL, Task, Task
 
 
 class JobState(StrEnum):
+    """What the tasks of a job amount to."""
+
     PENDING = "PENDING"
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"

@@ -16,6 +16,8 @@ from holdfast.core.task import Task
 
 
 class LeaseState(StrEnum):
+    """A lease is live until its attempt ends; it never comes back."""
+
     LIVE = "LIVE"
     ENDED = "ENDED"
 

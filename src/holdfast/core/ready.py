@@ -17,6 +17,8 @@ STALE_SHARE = 64
 
 
 class ReadyQueue:
+    """The line of jobs with something to lease, and those that will have, by time."""
+
     def __init__(self) -> None:
         self.queues: dict[int, deque[JobId]] = {}
         self.sleeping: list[tuple[Instant, JobId]] = []

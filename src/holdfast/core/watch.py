@@ -115,7 +115,7 @@ class Watch:
         """S7: whoever opens the log leaves no lease that has already run out."""
         if any(isinstance(event, e.LogOpened) for event in record.events):
             for lease_id, seen in self.held.items():
-                if seen.expires_at != NEVER and seen.expires_at < record.at:
+                if seen.expires_at != NEVER and seen.expires_at <= record.at:
                     yield f"lease {lease_id}", "it ran out while nobody served"
 
     def task(self, job_id: str, index: int) -> Seen:

@@ -57,13 +57,11 @@ Pace = Callable[[JobSpec], int]
 """How many tasks of this spec make a run."""
 
 
-def run_length(mean_ms: float | None) -> int:
+def run_length(mean_us: int | None) -> int:
     """One task until the first has shown how long it takes; then about `RUN_MS` of work."""
-    if mean_ms is None:
+    if mean_us is None:
         return 1
-    if mean_ms * LONGEST_RUN <= RUN_MS:
-        return LONGEST_RUN
-    return max(1, int(RUN_MS / mean_ms))
+    return max(1, min(LONGEST_RUN, RUN_MS * 1_000 // max(mean_us, 1)))
 
 
 def shape_of(job: Job) -> Shape:

@@ -104,13 +104,15 @@ class KeptLane:
             self.child.send(frames.WITHDRAW, encode(Withdraw(lease_ids=asking)))
 
     def spare(self) -> list[Entry]:
-        """Half of what waits here, from its end; all of it where the child is being ended.
+        """Half of what waits here, from its end; all of it where no child can take it.
+
+        A lane that is in no task starts the first itself.
 
         Only tasks of the lane's own job may move, to a lane of that job: the slots of both were
         counted for their resources.
         """
         waiting = len(self.queue)
-        share = (waiting + 1) // 2 if self.is_usable else waiting
+        share = (waiting + bool(self.inside)) // 2 if self.is_usable else waiting
         spared: list[Entry] = []
         while len(spared) < min(share, STEAL_MAX) and self._may_move(self.queue[-1][0]):
             spared.append(self.queue.pop())

@@ -237,8 +237,10 @@ class ThreadExecutor:
             return []
         stolen: list[Entry] = []
         waiting = len(victim.queue)
-        # A lane that was given up may never come back, so nothing is left to it.
-        share = waiting if self._is_stuck(victim) else (waiting + 1) // 2
+        # A lane that is in no task starts the first itself; a stuck one may never come back.
+        share = (waiting + (victim.current is not None)) // 2
+        if self._is_stuck(victim):
+            share = waiting
         while len(stolen) < min(share, STEAL_MAX):
             try:
                 entry = victim.queue.pop()

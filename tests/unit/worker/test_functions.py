@@ -143,7 +143,9 @@ def test_lanes_that_need_a_script_at_once_share_one_load(
     write: Callable[[str, str], Path],
 ) -> None:
     names = [f"f{n}" for n in range(8)]
-    script = write("shared.py", "".join(f"def {name}(): pass\n" for name in names))
+    # Loading takes a moment in which every other lane gets to look for its function.
+    pause = "import threading\nthreading.Event().wait(0.02)\n"
+    script = write("shared.py", pause + "".join(f"def {name}(): pass\n" for name in names))
     gate = threading.Barrier(len(names))
     found: list[Any] = []
 
@@ -156,6 +158,7 @@ def test_lanes_that_need_a_script_at_once_share_one_load(
         thread.start()
     for thread in threads:
         thread.join()
+    assert sorted(function.__name__ for function in found) == names
     assert len({id(function.__globals__) for function in found}) == 1
 
 

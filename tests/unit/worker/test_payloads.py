@@ -96,16 +96,16 @@ def call(function: Callable[..., Any], payload: bytes, *, kind: str = "function"
         loop.close()
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     args=st.lists(plain_values, max_size=3),
-    kwargs=st.dictionaries(st.text(), plain_values, max_size=2),
+    kwargs=st.dictionaries(st.sampled_from(["a", "b", "ü"]), plain_values, max_size=2),
 )
 def test_plain_calls_come_back_as_they_went(args: list[Any], kwargs: dict[str, Any]) -> None:
     assert decode_call(encode_call(args, kwargs)) == (tuple(args), kwargs)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(value=plain_values)
 def test_plain_results_come_back_as_they_went(value: Any) -> None:
     assert decode_result(encode_result(value)) == value

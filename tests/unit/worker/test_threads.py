@@ -334,10 +334,10 @@ def test_close_waits_for_what_runs(crew: Hire, gate: MakeGate) -> None:
     assert door.begun.acquire(timeout=PATIENCE_S)
     threading.Timer(0.01, door.open.set).start()
     one.add(one.executor.close(PATIENCE_S * 1000))
-    assert one.leases(one.done) == [ends]
-    assert {released.lease_id: released.started for released in one.released} == dict.fromkeys(
-        waits, False
-    )
+    # The door may open before the close begins; then the others run as well.
+    assert one.leases(one.done)[0] == ends
+    assert sorted(one.leases(one.done + one.released)) == [ends, *waits]
+    assert not any(released.started for released in one.released)
 
 
 def test_close_gives_back_what_does_not_end_in_time(crew: Hire, gate: MakeGate) -> None:

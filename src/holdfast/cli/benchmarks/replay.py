@@ -78,10 +78,12 @@ def _lease(written: Written, job_id: JobId, indices: tuple[Index, ...]) -> e.Lea
 
 
 def _complete(written: Written, granted: e.LeasesGranted) -> None:
-    done = tuple([
-        Done(granted.job_id, index, LeaseId(granted.first_lease + place), 0, RESULT)
-        for place, index in enumerate(granted.indices)
-    ])
+    done = tuple(
+        [
+            Done(granted.job_id, index, LeaseId(granted.first_lease + place), 0, RESULT)
+            for place, index in enumerate(granted.indices)
+        ]
+    )
     written.execute(c.CommitTasks(worker=WORKER, incarnation=1, done=done))
 
 

@@ -20,7 +20,7 @@ from holdfast.core.ids import JobId
 TAIL_SHARE = 100
 MAP = JobId("map")
 READY = b"ready\n"
-OPEN = "from sys import argv; from holdfast.cli.benchmarks.restart import open_and_tell as o; o(argv)"
+OPEN = "import sys, holdfast.cli.benchmarks.restart as r; r.open_and_tell(sys.argv)"
 
 
 def run(size: int, folder: Path) -> Values:

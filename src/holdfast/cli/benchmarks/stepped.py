@@ -69,11 +69,13 @@ class Stepped:
 
     def work(self) -> int:
         """One exchange: what was granted is reported done, more is granted. How many were done."""
-        done = tuple([
-            Done(run.job_id, item.index, item.lease_id, 0, RESULT)
-            for run in self._runs
-            for item in run.items
-        ])
+        done = tuple(
+            [
+                Done(run.job_id, item.index, item.lease_id, 0, RESULT)
+                for run in self._runs
+                for item in run.items
+            ]
+        )
         self._runs = ()
         seen, self._number = self._number, self._number + 1
         exchange = Exchange(

@@ -1,6 +1,6 @@
-"""The tasks that the bench runs: they do nothing, so that what is measured is everything else."""
+"""The task that the bench runs: it does nothing, so that what is measured is everything else."""
 
 
-def noop(item):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201 - see below
-    """Gives back what it is given. It has no annotations, as most functions of a first try."""
+def noop(item: int) -> int:
+    """Gives back what it is given. It has annotations, which are honoured, as most functions do."""
     return item

@@ -1,0 +1,177 @@
+"""Every check finds what it is there to find: each is shown a state broken in its own way."""
+
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.core import invariants
+from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.invariants import CHECKS, check
+from holdfast.core.job import Job
+from holdfast.core.spec import JobSpec
+from holdfast.core.state import State
+from holdfast.core.task import ASIDE, Task, TaskState
+from holdfast.core.violation import Finding, found
+from holdfast.testing.stages import JOB, STAGES, stage_of
+from holdfast.testing.world import World
+
+Break = Callable[[State, Job], object]
+
+
+def the(job: Job) -> Task:
+    return (job.tasks or {})[Index(0)]
+
+
+def set_cell(index: int, cell: int) -> Break:
+    return lambda state, job: job.states.__setitem__(index, cell)
+
+
+def put(name: str, value: object) -> Break:
+    """Break a field of the job's first task."""
+    return lambda state, job: setattr(the(job), name, value)
+
+
+def put_job(name: str, value: object) -> Break:
+    return lambda state, job: setattr(job, name, value)
+
+
+def two_under_one_lease(state: State, job: Job) -> None:
+    twin = Task(job.job_id, Index(1), TaskState.RUNNING, lease_id=the(job).lease_id)
+    (job.tasks or {})[Index(1)] = twin
+
+
+PLANTED: dict[str, tuple[str, str, Break]] = {
+    "a cell outside the states": ("J1", "fresh", set_cell(0, 99)),
+    "a record without its cell": ("J1", "running", set_cell(0, TaskState.LEASED)),
+    "a record that is missing": ("J1", "running", lambda state, job: (job.tasks or {}).clear()),
+    "a record of another task": ("J1", "aside", put("index", Index(7))),
+    "a lost count of unfinished": ("J4", "fresh", put_job("unfinished", 0)),
+    "a lost count of active": ("J4", "running", put_job("active", 0)),
+    "a lost count of quarantined": ("J4", "quarantined", put_job("quarantined", 0)),
+    "an end without a place": ("J4", "succeeded", put_job("ends", array("Q", [0]))),
+    "columns that are gone": ("J4", "succeeded", put_job("ends", None)),
+    "a fresh task behind the cursor": ("J6", "fresh", put_job("cursor", 1)),
+    "a job nobody looks at": ("J6", "fresh", lambda state, job: state.ready.queues.clear()),
+    "a waiting task in no line": ("J6", "aside", put_job("due", None)),
+    "a back-off without an alarm": ("J6", "backing off", put_job("later", None)),
+    "a dated task without a timer": (
+        "J6", "dated", lambda state, job: state.wall_timers.clear(),
+    ),
+    "a sleeping job without an alarm": (
+        "J6", "fresh in a delayed job", lambda state, job: state.ready.sleeping.clear(),
+    ),
+    "a commit that owes nothing": ("J6", "committed, owing one", put("owed", ())),
+    "a held task nobody holds": ("J6", "running", lambda state, job: state.holders.clear()),
+    "a limit without a timer": ("J6", "fresh", put_job("times_out_at", Instant(5))),
+    "a lease the index lacks": ("J7", "running", lambda state, job: state.holders.clear()),
+    "a slot counted twice": (
+        "J7", "running", lambda state, job: state.holders[(WorkerId("w"), 1)].load.update({0: 2}),
+    ),
+    "an expiry the tick would miss": (
+        "J7",
+        "running by time",
+        lambda state, job: setattr(state.holders[(WorkerId("w"), 1)], "soonest", Instant(10**9)),
+    ),
+    "an open job that is not known": (
+        "J7", "fresh in an open job", lambda state, job: state.open_jobs.clear(),
+    ),
+    "a finished job that is not known": (
+        "J7", "succeeded", lambda state, job: state.finished.clear(),
+    ),
+    "a finished job known twice": (
+        "J7", "succeeded", lambda state, job: state.finished.append(job.job_id),
+    ),
+    "a job twice in line": (
+        "J7", "fresh", lambda state, job: state.ready.queues[0].append(job.job_id),
+    ),
+    "a job in the wrong line": (
+        "J7",
+        "fresh",
+        lambda state, job: state.ready.queues.update({5: state.ready.queues.pop(0)}),
+    ),
+    "a key that finds nothing": ("J7", "fresh", put_job("key", "nightly")),
+    "two tasks under one lease": ("S1", "running", two_under_one_lease),
+    "a waiting task with a lease": ("S2", "aside", put("lease_id", LeaseId(1))),
+    "a running task without a lease": ("S2", "running", put("lease_id", LeaseId(0))),
+    "a waiting task with a worker": ("S2", "aside", put("worker", WorkerId("w"))),
+    "a running task without a start": ("S2", "running", put("started_at", Instant(0))),
+    "a lease id still to come": ("S3", "running", lambda s, job: setattr(s, "next_lease", 1)),
+    "a commit without its place": ("C1", "committed, owing one", put("committed", Position(0))),
+    "a commit behind the log": ("C1", "committed, owing one", put("committed", Position(99))),
+    "a waiting task that owes": ("C1", "aside", put("owed", (0,))),
+    "a commit that could run again": ("C1", "committed, owing one", put_job("payloads", [b"x"])),
+    "more failures than the budget": ("B1", "backing off", put("failures", 2)),
+    "more losses than the budget": ("B1", "backing off", put("losses", 2)),
+    "a negative budget": ("B1", "backing off", put("failures", -1)),
+    "negative strays": ("B1", "backing off", put("strays", -1)),
+    "more charges than attempts": ("B3", "backing off", put("attempt", 0)),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_breakage_is_named(planted: str) -> None:
+    name, at, break_it = PLANTED[planted]
+    state = stage_of(at).world.state
+    assert check(state) == ()
+    break_it(state, state.jobs[JOB])
+    assert name in {violation.name for violation in check(state)}
+
+
+def test_every_check_has_a_planted_breakage() -> None:
+    assert {name for name, _, _ in PLANTED.values()} == set(CHECKS)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_nothing_is_wrong_with_any_stage(name: str) -> None:
+    assert check(stage_of(name).world.state) == ()
+
+
+def test_a_check_that_raises_is_a_violation_itself() -> None:
+    state = stage_of("running").world.state
+    state.jobs[JOB].tasks = {Index(0): None}  # type: ignore[dict-item]
+    names = {violation.name for violation in check(state)}
+    assert {"J1", "S2", "B1"} <= names
+    assert all("check itself failed" in v.text for v in check(state) if v.subject == "check")
+
+
+def test_what_was_found_before_a_check_raised_is_kept() -> None:
+    def half() -> Iterator[Finding]:
+        yield "task", "broken"
+        raise ValueError("worse")
+
+    violations = found("X1", half)
+    assert [v.subject for v in violations] == ["task", "check"]
+
+
+@pytest.mark.slow
+def test_a_million_tasks_are_checked_at_the_speed_of_memory() -> None:
+    world = World()
+    world.submit("big", 1_000_000)
+    for first in range(0, 5_000, 100):
+        leases = world.grant("big", *range(first, first + 100))
+        world.release("big", first, leases[0])
+    assert check(world.state) == ()
+    world.state.jobs[JobId("big")].states[999_999] = ASIDE
+    assert {violation.name for violation in check(world.state)} >= {"J1"}
+
+
+def test_the_page_of_invariants_links_to_a_function_that_is_there_for_every_name() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "invariants.md").read_text(encoding="utf-8")
+    for name, function in CHECKS.items():
+        assert f"| {name} |" in page
+        assert f"`{function.__name__}`" in page
+    for other in ("J2", "J3", "J5", "S4", "S5", "S6", "S7", "C2", "C3", "C4", "B2", "B4", "L1"):
+        assert f"| {other} |" in page
+    for number in range(1, 5):
+        assert f"INV_00{number}" in page
+    assert invariants.__doc__
+
+
+def test_an_empty_state_and_a_state_of_many_jobs_are_both_sound() -> None:
+    assert check(State()) == ()
+    world = World()
+    for number in range(50):
+        world.submit(f"j{number}", 3, spec=JobSpec(name="n", kind="k", target="t", priority=number))
+    assert check(world.state) == ()

@@ -1,0 +1,226 @@
+"""What opening makes of a folder: what is torn is put aside, what is damaged is refused."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.errors import LogFailed
+from holdfast.testing.disks import FaultyDisk
+from holdfast.wal import FileLog, LogDamaged, write_snapshot
+from holdfast.wal.segments import SEGMENT_HEADER_BYTES, segment_name
+
+DATA = Path("/data")
+WAL = DATA / "wal"
+SEGMENT_BYTES = 8192
+MIB = 1024 * 1024
+
+
+def open_log(disk: FaultyDisk, size: int | None = SEGMENT_BYTES) -> FileLog:
+    return FileLog.open(DATA, disk=disk, segment_bytes=size)
+
+
+def put(log: FileLog, *records: bytes) -> None:
+    log.append(records, at=0, wall=0)
+    log.sync()
+
+
+def records_of(log: FileLog, position: int = 1) -> list[bytes]:
+    return [record for frame in log.read(position) for record in frame.records]
+
+
+def segments_of(disk: FaultyDisk) -> list[Path]:
+    return [path for path in disk.files() if path.suffix == ".seg" and path.stem.isdigit()]
+
+
+def long_log() -> tuple[FaultyDisk, FileLog]:
+    """A log of several segments."""
+    disk = FaultyDisk()
+    log = open_log(disk)
+    for number in range(60):
+        put(log, b"%02d" % number * 100)
+    assert len(segments_of(disk)) >= 4
+    return disk, log
+
+
+def test_an_idle_log_remembers_what_it_acknowledged() -> None:
+    disk = FaultyDisk()
+    log = open_log(disk)
+    put(log, b"a")
+    end = log._segment.end
+    put(log, b"b")
+    log.note_idle()
+    content = disk.content(log._segment.path)
+    disk.restart()
+    disk.plant(log._segment.path, content[:end] + bytes(len(content) - end))
+    with pytest.raises(LogDamaged, match="position 2 was acknowledged"):
+        open_log(disk)
+
+
+@pytest.mark.parametrize("which", ["first", "middle", "last", "all"])
+def test_a_missing_segment_is_damage(which: str) -> None:
+    disk, log = long_log()
+    log.close()
+    paths = segments_of(disk)
+    gone = {"first": paths[:1], "middle": paths[2:3], "last": paths[-1:], "all": paths}[which]
+    for path in gone:
+        disk.unlink(path)
+    with pytest.raises(LogDamaged):
+        open_log(disk)
+
+
+def test_a_new_empty_segment_that_goes_missing_is_damage() -> None:
+    """It held no record yet, but the hint knows that it was there."""
+    disk, log = long_log()
+    while log._segment.end + 3000 < log._segment.size:
+        put(log, b"x" * 100)
+    disk.fail_sync_at = None
+    last = log._segment.path
+    log._rotate(3000)
+    fresh = log._segment.path
+    assert fresh > last
+    disk.restart()
+    disk.unlink(fresh)
+    with pytest.raises(LogDamaged, match="missing"):
+        open_log(disk)
+
+
+def test_a_missing_log_in_a_folder_that_had_one_is_damage() -> None:
+    disk, log = long_log()
+    log.close()
+    for path in disk.files():
+        if path.parent == WAL:
+            disk.unlink(path)
+    with pytest.raises(LogDamaged, match="held a log"):
+        open_log(disk)
+
+
+def test_a_missing_log_beside_a_snapshot_is_damage() -> None:
+    disk, log = long_log()
+    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
+    log.close()
+    for path in disk.files():
+        if path.parent in (WAL, DATA):
+            disk.unlink(path)
+    with pytest.raises(LogDamaged, match="held a log"):
+        open_log(disk)
+
+
+def test_a_segment_of_another_log_is_damage() -> None:
+    disk, log = long_log()
+    log.close()
+    other = FaultyDisk()
+    stranger = open_log(other)
+    put(stranger, b"x")
+    disk.plant(segments_of(disk)[0], other.content(WAL / segment_name(1)))
+    with pytest.raises(LogDamaged, match="another log"):
+        open_log(disk)
+
+
+def test_an_older_copy_of_the_newest_segment_is_damage() -> None:
+    """A file brought back from a backup is shorter than what was acknowledged."""
+    disk = FaultyDisk()
+    log = open_log(disk)
+    put(log, b"a")
+    path, backup = log._segment.path, disk.content(log._segment.path)
+    put(log, b"b")
+    log.close()
+    disk.plant(path, backup)
+    with pytest.raises(LogDamaged, match="acknowledged"):
+        open_log(disk)
+
+
+def test_another_history_of_the_same_length_is_damage() -> None:
+    identity = b"one and the same"
+    contents = []
+    for record in (b"a", b"b"):
+        disk = FaultyDisk()
+        log = FileLog.open(DATA, disk=disk, segment_bytes=SEGMENT_BYTES, new_id=identity)
+        put(log, record)
+        log.close()
+        contents.append(disk.content(log._segment.path))
+    disk.plant(WAL / segment_name(1), contents[0])
+    with pytest.raises(LogDamaged, match="not the one that was acknowledged"):
+        open_log(disk)
+
+
+def test_files_that_are_not_ours_are_left_alone() -> None:
+    disk = FaultyDisk()
+    for name in ("notes.txt", "1.seg", "x" * 20 + ".seg", "٣" * 20 + ".seg"):
+        disk.plant(WAL / name, b"mine")
+    log = open_log(disk)
+    put(log, b"a")
+    log.close()
+    log = open_log(disk)
+    assert records_of(log) == [b"a"]
+    assert disk.content(WAL / "notes.txt") == b"mine"
+
+
+def test_a_torn_tail_is_kept_aside_and_reported() -> None:
+    disk = FaultyDisk()
+    log = open_log(disk)
+    put(log, b"a")
+    path, end = log._segment.path, log._segment.end
+    content = bytearray(disk.content(path))
+    content[end + 40 : end + 90] = b"h" * 50
+    disk.restart()
+    disk.plant(path, bytes(content))
+    again = open_log(disk)
+    torn = again.torn
+    assert torn is not None
+    assert (torn.position, torn.size, torn.segment, torn.offset) == (2, 90, path, end)
+    assert torn.kept == WAL / "torn-2-1"
+    assert disk.content(torn.kept) == bytes(40) + b"h" * 50
+    assert not disk.content(path)[end:].strip(b"\0")
+    disk.restart()
+    assert open_log(disk).torn is None
+
+
+def test_a_second_torn_tail_for_one_position_does_not_overwrite_the_first() -> None:
+    disk = FaultyDisk()
+    for number in (1, 2):
+        log = open_log(disk)
+        content = bytearray(disk.content(log._segment.path))
+        content[log._segment.end] = number
+        disk.restart()
+        disk.plant(log._segment.path, bytes(content))
+    open_log(disk)
+    assert disk.content(WAL / "torn-1-1") == b"\1"
+    assert disk.content(WAL / "torn-1-2") == b"\2"
+
+
+def test_a_folder_that_cannot_be_opened_says_why_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk, log = long_log()
+    log.close()
+
+    def denied(fd: int, size: int, offset: int) -> bytes:
+        raise PermissionError(errno.EACCES, "not yours")
+
+    monkeypatch.setattr(disk, "pread", denied)
+    with pytest.raises(LogFailed, match=r"not yours.*holdfast log verify"):
+        open_log(disk)
+
+
+def test_rot_met_while_reading_is_named_by_file_and_byte() -> None:
+    disk, log = long_log()
+    path = segments_of(disk)[1]
+    content = bytearray(disk.content(path))
+    content[SEGMENT_HEADER_BYTES + 300] ^= 1
+    disk.plant(path, bytes(content))
+    with pytest.raises(LogDamaged) as damaged:
+        records_of(log)
+    assert damaged.value.file == path
+    assert SEGMENT_HEADER_BYTES <= damaged.value.offset <= SEGMENT_HEADER_BYTES + 300
+    position = int(path.stem)
+    with pytest.raises(LogDamaged):
+        log.record(position + 1)
+
+
+def test_a_segment_cut_short_under_a_reader_is_named() -> None:
+    disk, log = long_log()
+    path = segments_of(disk)[0]
+    disk.plant(path, disk.content(path)[: SEGMENT_HEADER_BYTES + 700])
+    with pytest.raises(LogDamaged, match="cut short"):
+        records_of(log)
