@@ -67,9 +67,9 @@ def _run(folder: Path, *, keep: bool) -> None:
         task_text(task_detail(reading, job, Index(FLAKY))),
     )
     emit(
-        "\nItem 5 failed twice. Each failure was recorded, charged to its budget of 3 and tried again "
-        "after\na wait. A worker that dies is charged to another budget: that is no mistake of the "
-        "item.\n"
+        "\nItem 5 failed twice. Each failure was recorded, charged to its budget of 3, and followed\n"
+        "by a wait and another try. A worker that dies is charged to another budget: that is\n"
+        "nobody's mistake.\n"
     )
     _next(folder, keep=keep)
 

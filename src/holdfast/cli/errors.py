@@ -46,7 +46,7 @@ def report(error: BaseException) -> int:
 def _ours(error: BaseException) -> int:
     """The kinds of trouble that Holdfast itself raises; imported only when there is one."""
     from holdfast.client import errors as client
-    from holdfast.coordinator.inspect import NoLog, Unreachable
+    from holdfast.coordinator.inspect import NoLog
     from holdfast.core.errors import BrokenInvariant, OperatingError
 
     if isinstance(error, client.Refused):
@@ -55,8 +55,6 @@ def _ours(error: BaseException) -> int:
         return _tell(str(error), IN_USE)
     if isinstance(error, NoLog):
         return _tell(str(error), NOT_FOUND)
-    if isinstance(error, Unreachable):
-        return _tell(str(error), REFUSED)
     if isinstance(error, OperatingError | client.HoldfastError):
         return _tell(str(error), REFUSED)
     if isinstance(error, BrokenInvariant):

@@ -19,7 +19,7 @@ from holdfast.cli.output import (
     shorten,
 )
 from holdfast.cli.reading import folder_of, reads
-from holdfast.cli.selectors import find_job
+from holdfast.cli.selectors import find_job, recall
 from holdfast.cli.spans import age, span
 from holdfast.coordinator.inspect import Moment, Reading, open_folder
 from holdfast.coordinator.views import job_detail, job_view
@@ -68,7 +68,7 @@ def list_jobs(
 @reads
 def show_job(selector: str, data: Path | None, at: Moment | None, form: str) -> None:
     """Show one job. JOB is an id, the beginning of one, or `last`."""
-    reading = open_folder(folder_of(data), at)
+    reading = recall(open_folder(folder_of(data), at), selector)
     found = find_job(reading, selector)
     view = job_detail(found, reading.wall)
     emit_one(form, view, job_text(reading, view))

@@ -10,7 +10,7 @@ from holdfast.cli.measures import Stats, stats_of
 from holdfast.cli.output import View, draw_fields, emit_json, emit_line, emit_one, note
 from holdfast.cli.reading import folder_of, output_option
 from holdfast.cli.spans import size, span
-from holdfast.coordinator.inspect import Told, look_into
+from holdfast.coordinator.inspect import LogDamaged, Told, look_into
 from holdfast.coordinator.verify import Finding, Flaw, verify_folder
 from holdfast.coordinator.views import rfc3339
 from holdfast.core.transactions import to_json, transaction_of
@@ -41,7 +41,14 @@ def verify(folder: Path | None, form: str) -> int:
     nothing. Exits 1 where anything is damaged.
     """
     path = folder_of(folder)
-    finding = verify_folder(path)
+    try:
+        finding = verify_folder(path)
+    except LogDamaged as damage:
+        raise Trouble(
+            f"{damage.file}, byte {damage.offset}: {damage.why}\nNothing before it can be read. "
+            f"Put a copy of {path} in its place, then `holdfast log verify {path}`.",
+            REFUSED,
+        ) from None
     view = _finding_view(finding)
     emit_one(form, view, _finding_text(path, finding))
     if finding.is_good:

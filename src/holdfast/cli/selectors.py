@@ -4,7 +4,8 @@ import re
 from typing import Final
 
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
-from holdfast.coordinator.inspect import Reading
+from holdfast.cli.output import note
+from holdfast.coordinator.inspect import Moment, Reading, open_folder
 from holdfast.core.events import JobsForgotten
 from holdfast.core.ids import Index, JobId
 from holdfast.core.job import Job
@@ -37,7 +38,27 @@ def find_job(reading: Reading, text: str) -> Job:
         names = ", ".join(job.job_id for job in found[:SHOWN])
         more = ", …" if len(found) > SHOWN else ""
         raise Trouble(f"{text} is the beginning of {len(found)} jobs: {names}{more}.", USAGE)
-    raise Trouble(_missing(reading, text), NOT_FOUND)
+    raise Trouble(
+        f"there is no job {text} in {reading.path}. `holdfast job list --data {reading.path}` "
+        "lists what there is.",
+        NOT_FOUND,
+    )
+
+
+def recall(reading: Reading, text: str) -> Reading:
+    """Where to look for the job that `text` names: here, or at the last moment it was in memory.
+
+    A job that ended long ago is forgotten by a record. The log still has everything before it.
+    """
+    name = text.rpartition("/")[0] or text
+    if JobId(name) in reading.state.jobs or name == LAST:
+        return reading
+    for told in reading.folder.records(0, reading.state.position):
+        for event in told.record.events:
+            if isinstance(event, JobsForgotten) and name in event.job_ids:
+                note(f"job {name} left memory at position {told.position}; this is how it ended")
+                return open_folder(reading.path, Moment(position=told.position - 1))
+    return reading
 
 
 def find_tasks(reading: Reading, text: str) -> tuple[Job, range]:
@@ -71,18 +92,3 @@ def find_one_task(reading: Reading, text: str) -> tuple[Job, Index]:
             f"{text} means {len(indices):,} tasks: name one, such as {job.job_id}/0.", USAGE
         )
     return job, Index(indices[0])
-
-
-def _missing(reading: Reading, text: str) -> str:
-    folder = reading.path
-    for told in reading.folder.records(0, reading.state.position):
-        for event in told.record.events:
-            if isinstance(event, JobsForgotten) and text and text in event.job_ids:
-                return (
-                    f"job {text} ended long ago and left memory at position {told.position}. "
-                    f"`holdfast job show {text} --data {folder} --at {told.position - 1}` shows it."
-                )
-    return (
-        f"there is no job {text} in {folder}. `holdfast job list --data {folder}` lists what "
-        "there is."
-    )

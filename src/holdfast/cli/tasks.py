@@ -19,7 +19,7 @@ from holdfast.cli.output import (
     shorten,
 )
 from holdfast.cli.reading import folder_of, reads
-from holdfast.cli.selectors import LAST, find_one_task, find_tasks
+from holdfast.cli.selectors import LAST, find_one_task, find_tasks, recall
 from holdfast.cli.spans import span
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import Moment, open_folder
@@ -49,7 +49,7 @@ def list_tasks(
 ) -> None:
     """List the tasks of one job, by default the newest."""
     states = chosen_states(state, [each.name for each in TaskState])
-    reading = open_folder(folder_of(data), at)
+    reading = recall(open_folder(folder_of(data), at), selector)
     job, indices = find_tasks(reading, selector)
     found = [index for index in map(Index, indices) if state_of(job, index).name in states]
     chosen = shorten(found, limit, form, f"tasks of job {job.job_id}")
@@ -71,9 +71,10 @@ def show_task(selectors: tuple[str, ...], data: Path | None, at: Moment | None, 
 
     A job with only one task may be named alone.
     """
-    reading = open_folder(folder_of(data), at)
+    opened = open_folder(folder_of(data), at)
     views: list[View] = []
     for selector in selectors:
+        reading = recall(opened, selector)
         if "/" in selector:
             job, indices = find_tasks(reading, selector)
         else:

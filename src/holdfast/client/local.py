@@ -83,7 +83,7 @@ class LocalWorker:
 
     def next_due(self) -> Instant:
         here = monotonic_ms()
-        due = self.agent.next_due()
+        due = self.agent.next_due(here)
         if not due:
             return Instant(0)
         return Instant(self._embedded.coordinator.now() + max(0, due - here))

@@ -95,15 +95,18 @@ class Agent:
         for run in reply.runs:
             self._take_up(run)
 
-    def next_due(self) -> int:
-        """When `step` has something to do that no event announces; zero for never."""
-        dues: list[int] = []
-        for running in self.executor.running():
-            held = self._held.get(running.lease_id)
-            if held is not None and not held.start_told:
-                dues.append(running.since_ms + START_REPORT_MS)
-            if running.timeout_ms:
-                dues.append(running.since_ms + running.timeout_ms)
+    def next_due(self, now_ms: int) -> int:
+        """When `step` has something to do that no event announces; zero for never.
+
+        A start announces itself to nobody, so while any is outstanding it is looked for.
+        """
+        dues = [
+            running.since_ms + running.timeout_ms
+            for running in self.executor.running()
+            if running.timeout_ms
+        ]
+        if any(not held.start_told for held in self._held.values()):
+            dues.append(now_ms + START_REPORT_MS)
         return min(dues, default=0)
 
     def unstarted(self) -> frozenset[LeaseId]:
