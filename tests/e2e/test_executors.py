@@ -3,7 +3,6 @@
 import itertools
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -397,34 +396,3 @@ def test_close_ends_what_does_not_end_in_time(crew: Hire, pipe: MakePipe) -> Non
     assert started == {endless: True, **dict.fromkeys(waits, False)}
     (late,) = one.give("noop", 1)
     assert one.executor.harvest().released == [Released(JobId("job"), Index(0), late, False)]
-
-
-def test_children_that_cannot_start_are_fatal_and_charge_nobody(
-    crew: Hire, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    one = crew(1)
-    leases = one.give("noop", 1, 2)
-    one.until(2)
-    assert one.executor.fatal_kind == "ChildrenCannotStart"
-    assert "exited with code 1" in str(one.executor.fatal)
-    leases += one.give("noop", 3)
-    one.until(3)
-    assert sorted(one.leases(one.released)) == leases
-    assert not any(released.started for released in one.released)
-
-
-def test_a_missing_guard_is_fatal_and_charges_nobody(crew: Hire, tmp_path: Path) -> None:
-    script = tmp_path / "unguarded.py"
-    script.write_text(
-        "from holdfast.worker.functions import MissingGuard, loading_script\n"
-        "def f(n): return n\n"
-        "raise MissingGuard(loading_script())\n"
-    )
-    one = crew(1)
-    leases = one.give(f"script:{script}:f", *range(10))
-    one.until(10)
-    assert one.executor.fatal_kind == "MissingGuard"
-    assert f"{script} has no `if __name__ == '__main__':` guard" in str(one.executor.fatal)
-    assert sorted(one.leases(one.released)) == leases
-    assert not any(released.started for released in one.released)

@@ -8,6 +8,8 @@ from pathlib import Path
 import psutil
 
 import holdfast.worker.processes as processes
+from holdfast.worker.slate import Slate, shared_file
+from holdfast.worker.warm import WarmChild
 
 PATIENCE_S = 60
 ROOT = str(Path(processes.__file__).parents[2])
@@ -98,6 +100,17 @@ def test_children_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     gone, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
     assert (len(gone), alive) == (2, [])
     parent.stdout.close()
+
+
+def test_a_child_whose_parent_hangs_up_ends_by_itself() -> None:
+    slate, crash = Slate(shared_file("slate")), shared_file("crash")
+    child = WarmChild(slate, crash, os.getcwd())
+    # We live on, so this is not the kernel's doing: the end of the socket must be enough.
+    child.link.close()
+    assert psutil.Process(child.pid).wait(PATIENCE_S) is not None
+    child.bury()
+    slate.close()
+    os.close(crash)
 
 
 def test_an_interrupt_at_the_terminal_reaches_the_parent_alone(tmp_path: Path) -> None:

@@ -77,6 +77,8 @@ def test_after_a_failed_sync_nothing_is_ever_acknowledged_again() -> None:
     syncs = disk.operations["fdatasync"]
     for _ in range(3):
         with pytest.raises(LogFailed):
+            log.append([b"b"], at=0, wall=0)
+        with pytest.raises(LogFailed):
             log.sync()
         with pytest.raises(LogFailed):
             log.note_idle()

@@ -44,6 +44,7 @@ def test_space_that_ends_at_any_byte_of_a_record_leaves_no_half_of_it(
     for earlier in acked:
         log.append([earlier], at=0, wall=0)
         log.sync()
+    assert records_of(log) == acked
     size = HEADER_BYTES + 4 + len(record(number))
     for budget in range(part, size, 2):
         disk = before.copy()
@@ -57,7 +58,8 @@ def test_space_that_ends_at_any_byte_of_a_record_leaves_no_half_of_it(
         disk.write_budget = None
         disk.capacity = disk.used
         again = open_log(disk)
-        assert records_of(again) == acked
+        # The chain stands for every record before it.
+        assert (again.last, again.head) == (number, log.head)
         again.append([b"room was prepared ahead"], at=0, wall=0)
         again.sync()
         assert again.record(number + 1)[1] == b"room was prepared ahead"

@@ -9,7 +9,7 @@ from zlib import crc32
 import pytest
 
 from holdfast.testing.disks import FaultyDisk
-from holdfast.wal import FileLog, LogDamaged, NewerFormat
+from holdfast.wal import FileLog, LogDamaged, NewerFormat, read_folder
 from holdfast.wal.frames import genesis
 from holdfast.wal.hint import SLOT_BYTES, Hint, judge_slots
 from holdfast.wal.segments import SEGMENT_HEADER_BYTES, decode_header, segment_name
@@ -202,3 +202,8 @@ def test_a_newer_format_is_named_and_a_flipped_version_is_not_one() -> None:
     with pytest.raises(NewerFormat, match="format 2") as newer:
         FileLog.open(DATA, disk=disk)
     assert (newer.value.found, newer.value.known) == (2, 1)
+    disk.plant(HINT, b"whatever a newer format keeps here")
+    with pytest.raises(NewerFormat):
+        FileLog.open(DATA, disk=disk)
+    with pytest.raises(NewerFormat):
+        read_folder(DATA, disk=disk)

@@ -67,9 +67,9 @@ def _run(folder: Path, *, keep: bool) -> None:
         task_text(task_detail(reading, job, Index(FLAKY))),
     )
     emit(
-        "\nItem 5 failed twice. Each failure was recorded, charged to its budget of 3, and followed\n"
-        "by a wait and another try. A worker that dies is charged to another budget: that is\n"
-        "nobody's mistake.\n"
+        "\nItem 5 failed twice. Each failure was recorded, charged to its budget of 3 and\n"
+        "followed by a wait and another try. A worker that dies is charged to another budget:\n"
+        "that is nobody's mistake.\n"
     )
     _next(folder, keep=keep)
 

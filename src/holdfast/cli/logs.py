@@ -44,11 +44,8 @@ def verify(folder: Path | None, form: str) -> int:
     try:
         finding = verify_folder(path)
     except LogDamaged as damage:
-        raise Trouble(
-            f"{damage.file}, byte {damage.offset}: {damage.why}\nNothing before it can be read. "
-            f"Put a copy of {path} in its place, then `holdfast log verify {path}`.",
-            REFUSED,
-        ) from None
+        blame = _blame(Flaw(str(damage.file), damage.offset, damage.why))
+        raise Trouble(f"{blame}\n{_restore(path)}", REFUSED) from None
     view = _finding_view(finding)
     emit_one(form, view, _finding_text(path, finding))
     if finding.is_good:
@@ -176,7 +173,16 @@ def _verdict(path: Path, finding: Finding) -> str:
             f"The history is good up to position {finding.last}: "
             f"`holdfast job list --data {path} --at {finding.last}` shows it."
         )
+    else:
+        lines.append(_restore(path))
     return "\n".join(lines)
+
+
+def _restore(path: Path) -> str:
+    return (
+        f"Nothing before it can be read. Put a copy of {path} in its place, then "
+        f"`holdfast log verify {path}`."
+    )
 
 
 def _blame(flaw: Flaw) -> str:

@@ -57,3 +57,17 @@ def wall_ms(value: datetime | None, name: str) -> int:
     if value.tzinfo is None:
         raise ValueError(f"{name}={value!r} has no time zone; add one, such as datetime.UTC")
     return int(value.astimezone(UTC).timestamp() * 1_000)
+
+
+def whole(value: int, name: str) -> int:
+    """A whole number, or the mistake where it was made: what is recorded must be readable."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}={value!r} must be a whole number")
+    return value
+
+
+def text(value: str | None, name: str) -> str:
+    """Text, or nothing."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name}={value!r} must be text")
+    return value or ""

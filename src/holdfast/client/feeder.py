@@ -16,6 +16,7 @@ from holdfast.core import commands as c
 CHUNK_ITEMS = 1_000
 CHUNK_BYTES = 512 * 1024
 CHUNK_SECONDS = 0.05
+STOP_SECONDS = 1.0
 WINDOW_ITEMS = 100_000
 
 Encode = Callable[[Any], bytes]
@@ -34,18 +35,14 @@ class Chunks:
         chunk: list[bytes] = []
         size, limit = 0, time.monotonic() + CHUNK_SECONDS
         encode = self._encode
-        while len(chunk) < CHUNK_ITEMS and size < CHUNK_BYTES and time.monotonic() < limit:
-            before = len(chunk)
-            for item in islice(self._items, 50):
-                payload = encode(item)
-                chunk.append(payload)
-                size += len(payload)
-                if size >= CHUNK_BYTES:
-                    break
-            else:
-                if len(chunk) - before < 50:
-                    self.exhausted = True
-                    break
+        for item in self._items:
+            payload = encode(item)
+            chunk.append(payload)
+            size += len(payload)
+            if len(chunk) >= CHUNK_ITEMS or size >= CHUNK_BYTES or time.monotonic() >= limit:
+                break
+        else:
+            self.exhausted = True
         if self._hash is not None:
             self._hash.update(b"".join(chunk))
         return tuple(chunk)
@@ -85,11 +82,12 @@ class Feeder(Feeding):
         self._thread.join()
 
     def stop(self) -> None:
-        """Give up feeding: the job stays open and is settled by the next opening."""
+        """Give up feeding: the job stays open and is settled by the next opening. A source that
+        is stuck is not waited for; what it yields later finds the folder closed."""
         self._stopping = True
         with self._feed.changed:
             self._feed.changed.notify_all()
-        self._thread.join()
+        self._thread.join(STOP_SECONDS)
 
     def is_alive(self) -> bool:
         return self._thread.is_alive()
@@ -127,9 +125,16 @@ class Feeder(Feeding):
         )
 
     def _give_up(self, error: Exception) -> None:
-        """A cancelled job takes no more items, which is no trouble; anything else interrupts."""
+        """A cancelled job takes no more items, which is no trouble; anything else interrupts.
+
+        Under a key the job stays open instead: the same map, once what was wrong is right, goes on
+        where this one stopped. Who waits for this one is told why it did.
+        """
         if isinstance(error, Refused) and error.code == "job_sealed":
             self.error = None
+            return
+        if self._chunks.digest():
+            self._feed.broken(error)
             return
         try:
             self._seal(interrupted=True)

@@ -4,6 +4,7 @@ Handles are awaitable and behave like those of `concurrent.futures`. What they s
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any, Generic, TypeVar
 
@@ -183,6 +184,7 @@ class Results(Generic[R]):
 
     async def __aiter__(self) -> AsyncIterator[R]:
         while True:
+            self._local.check_open()
             await until(self._feed, self._is_ready)
             if self._is_over():
                 return
@@ -274,6 +276,7 @@ class Handle(Generic[R]):
         return self._awaited().__await__()
 
     async def _awaited(self) -> R:
+        self._local.check_waitable(self._feed.state)
         await until(self._feed, self._is_ready)
         return self._value()
 
@@ -299,7 +302,9 @@ async def until(feed: JobFeed, ready: Callable[[], bool]) -> None:
     changed = asyncio.Event()
 
     def wake() -> None:
-        loop.call_soon_threadsafe(changed.set)
+        # A loop that was closed under us is nobody's trouble but its own.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(changed.set)
 
     feed.call_on_change(wake)
     try:

@@ -2,13 +2,11 @@
 
 import asyncio
 import atexit
-import weakref
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from holdfast.client.amounts import Duration, duration_ms, wall_ms
+from holdfast.client.amounts import Duration, duration_ms, text, wall_ms, whole
 from holdfast.client.calls import (
     Call,
     array_call,
@@ -40,13 +38,13 @@ DEFAULT_GRACE: Duration = 10.0
 class Holdfast:
     """An open folder. Use it as a context manager, so that leaving it is orderly."""
 
-    def __init__(self, local: Local, grace: Duration = DEFAULT_GRACE) -> None:
+    def __init__(self, local: Local, grace_ms: int) -> None:
         self._local = local
-        self._grace_ms = duration_ms(grace, "grace")
+        self._grace_ms = grace_ms
         self._feeders: list[Feeder] = []
         # Leaving the program without leaving the folder first is made good, as far as it can be.
-        self._at_exit = partial(_call_weakly, weakref.WeakMethod(self.abort))
-        atexit.register(self._at_exit)
+        # This keeps an open folder alive until it is left, as its threads and its lock are.
+        atexit.register(self.abort)
 
     # Asking for work.
 
@@ -70,7 +68,7 @@ class Holdfast:
         call = single_call(function, args, kwargs, name=name, pickle=pickle)
         command = c.SubmitJob(
             spec=call.spec,
-            key=key or "",
+            key=text(key, "key"),
             digest=digest_of(call.spec, call.payload) if key else b"",
             items=(call.payload,),
             delay_ms=duration_ms(delay, "delay"),
@@ -113,7 +111,7 @@ class Holdfast:
         )
         command = c.SubmitJob(
             spec=call.spec,
-            key=key or "",
+            key=text(key, "key"),
             digest=digest_of(call.spec) if key else b"",
             sealed=False,
             delay_ms=duration_ms(delay, "delay"),
@@ -143,9 +141,9 @@ class Holdfast:
         call = array_call(function, args, kwargs, name=name)
         command = c.SubmitJob(
             spec=call.spec,
-            key=key or "",
+            key=text(key, "key"),
             digest=digest_of(call.spec, call.payload, str(count).encode()) if key else b"",
-            count=count,
+            count=whole(count, "count"),
             shared=call.payload,
         )
         return Job(self._local, self._submit(command), call.decode)
@@ -154,7 +152,7 @@ class Holdfast:
 
     def job(self, job_id: str) -> Job[Any]:
         """A job that was submitted before, in this run of the program or an earlier one."""
-        feed = JobFeed(JobId(job_id))
+        feed = JobFeed(JobId(str(job_id)))
 
         def ask(coordinator: Coordinator) -> JobSpec | RefusedDecision:
             if not coordinator.watchers.add(FeedRef(feed, self._local.post)):
@@ -169,8 +167,9 @@ class Holdfast:
 
     def retry(self, job_id: str, *indices: int) -> int:
         """Send quarantined tasks back with fresh budgets; how many went."""
-        chosen = tuple(Index(index) for index in indices)
-        return int(self._local.execute(c.RetryTasks(job_id=JobId(job_id), indices=chosen)))
+        chosen = tuple(Index(whole(index, "index")) for index in indices)
+        command = c.RetryTasks(job_id=JobId(str(job_id)), indices=chosen)
+        return int(self._local.execute(command))
 
     def reschedule(
         self, task_id: str, *, delay: Duration | None = None, not_before: datetime | None = None
@@ -209,10 +208,16 @@ class Holdfast:
 
     def close(self) -> None:
         """Feed what is being fed, stop granting, wait a grace, release the rest."""
-        if not self._local.is_foreign():
+        if self._local.is_foreign():
+            return
+        try:
             for feeder in self._feeders:
                 feeder.finish()
-            self._leave()
+        except BaseException:
+            # Interrupted while feeding: leave at once what would have been waited for.
+            self.abort()
+            raise
+        self._leave()
 
     def abort(self) -> None:
         """Leave without waiting for feeders: what is not recorded was never acknowledged."""
@@ -247,7 +252,7 @@ class Holdfast:
     # How it is done.
 
     def _leave(self) -> None:
-        atexit.unregister(self._at_exit)
+        atexit.unregister(self.abort)
         self._local.close(self._grace_ms)
 
     def _submit(self, command: c.SubmitJob) -> JobFeed:
@@ -281,25 +286,20 @@ class Holdfast:
     def _resume(self, job_id: JobId, chunks: Chunks) -> int:
         """How many items the job has already; -1 where it is sealed and needs none."""
 
-        def ask(coordinator: Coordinator) -> tuple[int, bytes, bool]:
+        def ask(coordinator: Coordinator) -> tuple[int, bytes, bool, bool]:
             job = coordinator.state.jobs[job_id]
-            return job.count, job.digest, job.sealed
+            return job.count, job.digest, job.sealed, bool(job.cause)
 
-        count, digest, sealed = self._local.call(ask)
+        count, digest, sealed, stopped = self._local.call(ask)
         found = chunks.skip(count)
         same = found == count and (not count or chunks.digest() == digest)
-        if not same or (sealed and chunks.has_more()):
+        # A job that was stopped never took all its items; it is the same job all the same.
+        if not same or (sealed and not stopped and chunks.has_more()):
             raise Refused(
                 "key_reused",
                 f"job {job_id} under this key was fed other items; use another key",
             )
         return -1 if sealed else count
-
-
-def _call_weakly(method: "weakref.WeakMethod[Callable[[], None]]") -> None:
-    act = method()
-    if act is not None:
-        act()
 
 
 def _parsed(task_id: str) -> tuple[JobId, Index]:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from holdfast.client.errors import Closed, Refused
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.embedding import Embedded, open_embedded
+from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, Embedded, open_embedded
 from holdfast.coordinator.settings import Settings
 from holdfast.core.commands import Command
 from holdfast.core.decision import Refused as RefusedDecision
@@ -199,20 +199,25 @@ class Local:
                 "holdfast.connect()."
             )
         if self.closed:
-            raise Closed(f"{self.path} was closed; open it again to go on")
+            raise self._closed()
+
+    def _closed(self) -> Closed:
+        return Closed(f"{self.path} was closed; open it again to go on")
 
     def close(self, grace_ms: int) -> None:
         """Stop granting, wait for what runs, release the rest without charge, let the folder go."""
         if self.closed or self.is_foreign():
             return
         self.closed = True
+        patience_s = 0.0
         try:
             self._on_engine(self._stop_granting)
             self._wait_for_running(grace_ms)
+            patience_s = SNAPSHOT_PATIENCE_S
         finally:
             # A second Ctrl-C cuts the waiting short, never the orderly end.
             self._on_engine(lambda: self._agent.finish(0))
-            self._embedded.close(self._agent.is_idle)
+            self._embedded.close(self._agent.is_idle, self._closed(), patience_s)
 
     def _stop_granting(self) -> None:
         self._embedded.exchanges.granting = False

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from holdfast.client.amounts import Duration, size_bytes
+from holdfast.client.amounts import Duration, duration_ms, size_bytes, whole
 from holdfast.client.holdfast import DEFAULT_GRACE, Holdfast
 from holdfast.client.local import Local, MakeExecutor
 from holdfast.coordinator.settings import Settings
@@ -35,15 +35,19 @@ def open(
         raise MissingGuard(loading)
     if executor not in EXECUTORS:
         raise ValueError(f"executor={executor!r} must be one of {', '.join(EXECUTORS)}")
-    slots = (os.cpu_count() or 1) if workers is None else workers
+    slots = (os.cpu_count() or 1) if workers is None else whole(workers, "workers")
     if slots < 1:
         raise ValueError(f"workers={workers!r} must be at least 1")
+    if keep_finished < 0:
+        raise ValueError(f"keep_finished={keep_finished!r} cannot be negative")
+    # Before the folder is taken: a mistake here must not leave it locked.
+    grace_ms = duration_ms(grace, "grace")
     settings = Settings(
         history_bytes=None if history is None else size_bytes(history, "history"),
         archive=None if archive is None else Path(archive),
         keep_finished=keep_finished,
     )
-    return Holdfast(Local(Path(path), _maker(executor), slots, settings), grace)
+    return Holdfast(Local(Path(path), _maker(executor), slots, settings), grace_ms)
 
 
 def _maker(executor: str) -> MakeExecutor:

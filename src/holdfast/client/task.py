@@ -6,13 +6,14 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from msgspec import Struct, structs
 
-from holdfast.client.amounts import Duration, duration_ms, size_bytes
+from holdfast.client.amounts import Duration, duration_ms, size_bytes, text, whole
 from holdfast.core.spec import DEFAULT_MAX_LOSSES, NO_LIMIT, JobSpec, RetryPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 BACKOFFS = ("none", "fixed", "linear", "exponential")
+MOST_CPUS = 1_000_000
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -38,10 +39,17 @@ class Options(Struct, frozen=True, kw_only=True):
     pickle: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("retries", "max_losses", "gpus", "cpus", "max_failed_tasks"):
+        for name in ("retries", "max_losses", "gpus", "max_failed_tasks", "max_parallel"):
             value = getattr(self, name)
-            if value is not None and value < 0:
+            if value is not None and whole(value, name) < 0:
                 raise ValueError(f"{name}={value!r} cannot be negative")
+        whole(self.priority, "priority")
+        text(self.name, "name")
+        if not 0 <= self.cpus < MOST_CPUS:
+            raise ValueError(f"cpus={self.cpus!r} must be between 0 and {MOST_CPUS}")
+        for key, value in self.labels.items():
+            text(key, "a label")
+            text(value, f"label {key}")
         if self.max_parallel is not None and self.max_parallel < 1:
             raise ValueError(f"max_parallel={self.max_parallel!r} must be at least 1")
         if self.backoff not in BACKOFFS:
@@ -51,6 +59,8 @@ class Options(Struct, frozen=True, kw_only=True):
         duration_ms(self.timeout, "timeout")
         duration_ms(self.job_timeout, "job_timeout")
         duration_ms(self.schedule_timeout, "schedule_timeout")
+        duration_ms(self.retry_delay, "retry_delay")
+        duration_ms(self.max_retry_delay, "max_retry_delay")
         size_bytes(self.memory, "memory")
 
     def spec(self, kind: str, target: str, name: str) -> JobSpec:

@@ -7,6 +7,7 @@ durable. Memory may run ahead of the disk; answers never do.
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -15,10 +16,25 @@ from holdfast.coordinator.watch import Watchers
 from holdfast.core import commands as c
 from holdfast.core.apply import apply
 from holdfast.core.decide import decide
-from holdfast.core.decision import Decision, Refused
+from holdfast.core.decision import Decision, Reason, Refused
+from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Instant, Position
-from holdfast.core.record import Record, encode_record
+from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.core.state import State
+
+STRANGERS: Final = frozenset(
+    {
+        c.SubmitJob,
+        c.AddTasks,
+        c.SealJob,
+        c.KillJob,
+        c.KillTasks,
+        c.RescheduleTask,
+        c.RetryTasks,
+    }
+)
+"""Commands with values from outside: what they record is read back before it counts, because a
+value of a wrong type can be written, and would then keep the log from being read for ever."""
 
 
 class Batch(Struct, frozen=True):
@@ -53,27 +69,40 @@ class Coordinator:
     def execute(
         self, command: c.Command, *, actor: str, request_id: str = "", reason: str = ""
     ) -> Decision:
-        """The one door. An accepted command is one record, or none where it adds no fact."""
+        """The one door. An accepted command is one record, or none where it adds no fact.
+
+        Deciding changes nothing: a request so malformed that it cannot even be judged or written
+        raises, and harms nobody but its asker.
+        """
         if self.failure is not None:
             raise self.failure
         now = self.now()
         try:
             decision = decide(self.state, command, now)
-            if isinstance(decision, Refused):
-                self.refusals[decision.code] += 1
-            elif decision.events:
-                name = type(command).__name__
-                self._record(Record(now, name, actor, request_id, reason, decision.events))
+        except BrokenInvariant as error:
+            self.fail(error)
+            raise
+        if not isinstance(decision, Refused) and decision.events:
+            name = type(command).__name__
+            record = Record(now, name, actor, request_id, reason, decision.events)
+            encoded = encode_record(record)
+            unreadable = _unreadable(encoded) if type(command) in STRANGERS else ""
+            if not unreadable:
+                self._record(record, encoded)
+                return decision
+            decision = Refused(Reason.INVALID, f"{name} was given a wrong value: {unreadable}")
+        if isinstance(decision, Refused):
+            self.refusals[decision.code] += 1
+        return decision
+
+    def _record(self, record: Record, encoded: bytes) -> None:
+        position = Position(self.state.position + 1)
+        try:
+            apply(self.state, record, position)
         except Exception as error:
             # Memory may be half changed: nothing that follows from it can be trusted.
             self.fail(error)
             raise
-        return decision
-
-    def _record(self, record: Record) -> None:
-        position = Position(self.state.position + 1)
-        encoded = encode_record(record)
-        apply(self.state, record, position)
         self._pending.append(encoded)
         self.written += len(encoded)
         self.watchers.note(position, record)
@@ -128,3 +157,12 @@ class Coordinator:
         answers = self._answers
         while answers and answers[0][0] <= self.durable:
             answers.popleft()[1]()
+
+
+def _unreadable(encoded: bytes) -> str:
+    """Why replay could not read these bytes; empty where it can."""
+    try:
+        decode_record(encoded)
+    except BrokenInvariant as error:
+        return str(error.__cause__)
+    return ""

@@ -15,12 +15,14 @@ from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.core import commands as c
 from holdfast.core.decision import Refused
-from holdfast.core.errors import BrokenInvariant, LogFailed
+from holdfast.core.errors import BrokenInvariant, LogFailed, OperatingError
 from holdfast.core.ids import Position
 from holdfast.core.record import Record, decode_record
 from holdfast.wal import FileLog
 
 log = getLogger("holdfast")
+
+SNAPSHOT_PATIENCE_S = 10.0
 
 
 class Embedded:
@@ -44,9 +46,15 @@ class Embedded:
     def read(self, position: Position) -> Record:
         return decode_record(self.log.record(position)[1])
 
-    def close(self, is_idle: Callable[[], bool]) -> None:
-        """Let the last reports become durable, then stop and let the folder go."""
-        self.snapshotter.finish()
+    def close(
+        self,
+        is_idle: Callable[[], bool],
+        why: Exception | None = None,
+        patience_s: float = SNAPSHOT_PATIENCE_S,
+    ) -> None:
+        """Let the last reports become durable, then stop and let the folder go. A snapshot under
+        way gets `patience_s`; whoever still waits for something is told `why`."""
+        self.snapshotter.finish(patience_s)
         settled = threading.Event()
 
         def look() -> None:
@@ -57,7 +65,7 @@ class Embedded:
 
         self.engine.post(look)
         settled.wait()
-        self.engine.stop()
+        self.engine.stop(why or OperatingError(f"{self.log.path} was closed"))
         self.log.close()
 
     def _recent(self, position: Position) -> Record:

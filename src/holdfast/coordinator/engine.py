@@ -41,6 +41,7 @@ class Engine:
         self._frames: SimpleQueue[Batch | None] = SimpleQueue()
         self._writing = False
         self._stopping = False
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="holdfast-engine", daemon=True)
         self._writer = threading.Thread(target=self._write, name="holdfast-log", daemon=True)
         self._preparing: threading.Thread | None = None
@@ -50,20 +51,37 @@ class Engine:
         self._thread.start()
 
     def post(self, work: Callable[[], None]) -> None:
-        """Have `work` run on the engine's thread. Never blocks; may be called from any thread."""
+        """Have `work` run on the engine's thread. Never blocks; may be called from any thread.
+
+        After the end it runs here instead, and meets a coordinator that refuses everything: nobody
+        waits for an answer that cannot come.
+        """
         self._inbox.put(work)
+        if self._ended:
+            self._refuse_rest()
 
     def is_engine_thread(self) -> bool:
         return threading.current_thread() is self._thread
 
-    def stop(self) -> None:
-        """Write what has gathered, then end both threads. Does not close the log."""
+    def stop(self, why: Exception) -> None:
+        """Write what has gathered, then end both threads; who still waits is told `why`. Does not
+        close the log."""
         self._inbox.put(self._begin_stop)
         self._thread.join()
         self._frames.put(None)
         self._writer.join()
         if self._preparing is not None:
             self._preparing.join()
+        self._fail(why)
+        self._ended = True
+        self._refuse_rest()
+
+    def _refuse_rest(self) -> None:
+        try:
+            while True:
+                self._inbox.get_nowait()()
+        except Empty:
+            return
 
     def _begin_stop(self) -> None:
         self._stopping = True
@@ -106,8 +124,10 @@ class Engine:
         """How long nothing needs doing, in seconds; None for as long as nobody calls."""
         if self._stopping:
             return 0.01
+        if self.coordinator.failure is not None:
+            return None
         dues = [due for due in (hook.next_due() for hook in self.hooks) if due]
-        if not dues or self.coordinator.failure is not None:
+        if not dues:
             return None
         return max(0.0, (min(dues) - self.coordinator.now()) / 1_000)
 

@@ -11,7 +11,7 @@ from holdfast.coordinator.seats import Paces, SendReply, Worker
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Lost, Refused
-from holdfast.core.ids import JobId, LeaseId, Position, WorkerId
+from holdfast.core.ids import NEVER, JobId, LeaseId, Position, WorkerId
 from holdfast.core.record import Record
 from holdfast.core.task import TaskState
 from holdfast.scheduler.plan import Pick, plan
@@ -44,11 +44,11 @@ class Exchanges:
         worker = self._seat(exchange)
         if worker is None:
             gone = Verdict(LeaseId(0), REFUSED, "a later incarnation of this worker is at work")
-            send(Reply(exchange.number, (gone,), (), (), ()))
+            refusal = Reply(exchange.number, (gone,), (), (), ())
+            self._coordinator.answer(lambda: send(refusal), _drop)
             return
         if exchange.number <= worker.number:
-            if worker.last_reply is not None and exchange.number == worker.number:
-                send(worker.last_reply)
+            self._repeat(worker, exchange, send)
             return
         if worker.send is not None:
             self._reply(worker, ())
@@ -70,6 +70,8 @@ class Exchanges:
         """Give out what can be given, then answer everyone who has something to hear."""
         coordinator = self._coordinator
         state, now = coordinator.state, coordinator.now()
+        # First, and always: a sleeper whose time has come must not keep the engine awake.
+        state.ready.wake(state.jobs, now)
         parked = [w for w in self.workers.values() if w.send is not None]
         if not parked:
             return
@@ -78,7 +80,6 @@ class Exchanges:
                 worker.stops = self._stops(worker)
                 worker.has_news = worker.has_news or bool(worker.stops)
         runs: dict[WorkerId, list[Run]] = {}
-        state.ready.wake(state.jobs, now)
         open_to = [w for w in parked if self.granting and not w.draining]
         if open_to and any(state.ready.queues.values()):
             seats = [worker.seat(state) for worker in open_to]
@@ -117,16 +118,25 @@ class Exchanges:
             busiest.has_news = True
 
     def _seat(self, exchange: Exchange) -> Worker | None:
+        """Where this incarnation sits; None where a later one is known. Whatever a former one
+        holds is lost, also when it was granted before this coordinator began."""
         worker = self.workers.get(exchange.worker)
         if worker is not None and worker.incarnation == exchange.incarnation:
             return worker
-        if worker is not None and exchange.incarnation < worker.incarnation:
-            return None
+        known = [
+            incarnation
+            for (name, incarnation), holder in self._coordinator.state.holders.items()
+            if name == exchange.worker and holder.leases
+        ]
         if worker is not None:
+            known.append(worker.incarnation)
+        if any(incarnation > exchange.incarnation for incarnation in known):
+            return None
+        for incarnation in sorted(set(known) - {exchange.incarnation}):
             self._coordinator.execute(
                 c.LoseWorker(
-                    worker=worker.worker,
-                    incarnation=worker.incarnation,
+                    worker=exchange.worker,
+                    incarnation=incarnation,
                     error="it was started again",
                 ),
                 actor=f"worker:{exchange.worker}",
@@ -135,6 +145,16 @@ class Exchanges:
         fresh.term_ms = self._term_ms
         self.workers[exchange.worker] = fresh
         return fresh
+
+    def _repeat(self, worker: Worker, exchange: Exchange, send: SendReply) -> None:
+        """The worker asks again: the answer goes where it asked last, and not before its time."""
+        reply = worker.last_reply
+        if exchange.number < worker.number:
+            return
+        if worker.send is not None:
+            worker.send = send
+        elif reply is not None:
+            self._coordinator.answer(lambda: send(reply), _drop)
 
     def _expire(self, worker: Worker) -> None:
         """A lease past its time ends before anything its holder says is judged."""
@@ -221,17 +241,27 @@ class Exchanges:
 
     def _renew(self, worker: Worker) -> None:
         """One record for all a worker holds, at half the term; heartbeats write nothing."""
-        now = self._coordinator.now()
-        if not worker.term_ms or now < worker.renewed_at + worker.term_ms // 2:
+        coordinator = self._coordinator
+        holder = coordinator.state.holders.get((worker.worker, worker.incarnation))
+        if holder is None or not worker.term_ms:
             return
-        decision = self._coordinator.execute(
+        half = coordinator.now() + worker.term_ms // 2
+        if holder.soonest <= half:
+            # It is a lower bound: leases that ended may have left it behind.
+            holder.find_soonest()
+        if holder.soonest == NEVER or holder.soonest > half:
+            return
+        # What the worker does not hold is left to run out.
+        known = worker.held.union(*(leases for _, leases in worker.unseen))
+        coordinator.execute(
             c.ExtendLeases(
-                worker=worker.worker, incarnation=worker.incarnation, term_ms=worker.term_ms
+                worker=worker.worker,
+                incarnation=worker.incarnation,
+                term_ms=worker.term_ms,
+                exceptions=tuple(sorted(holder.leases.keys() - known)),
             ),
             actor=f"worker:{worker.worker}",
         )
-        if isinstance(decision, Accepted) and decision.events:
-            worker.renewed_at = now
 
     def _grant(self, pick: Pick) -> Run | None:
         worker = self.workers[pick.worker]

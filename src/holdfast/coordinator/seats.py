@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from holdfast.core.ids import Instant, LeaseId, WorkerId
+from holdfast.core.ids import LeaseId, WorkerId
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.scheduler.plan import Seat, Shape, Slot, run_length, shape_of
@@ -28,7 +28,6 @@ class Worker(Struct):
     draining: bool = False
     occupied: int = 0
     term_ms: int = 0
-    renewed_at: Instant = Instant(0)
     send: SendReply | None = None
     has_news: bool = False
     verdicts: tuple[Verdict, ...] = ()

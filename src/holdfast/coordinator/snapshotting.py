@@ -18,7 +18,7 @@ from msgspec import Struct
 from holdfast.coordinator.recovery import recover
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
-from holdfast.core.errors import BrokenInvariant
+from holdfast.core.errors import BrokenInvariant, OperatingError
 from holdfast.core.freeze import fingerprint, freeze, thaw
 from holdfast.core.ids import Instant, Position
 from holdfast.core.invariants import check
@@ -37,6 +37,9 @@ from holdfast.wal import (
 log = getLogger("holdfast")
 
 KEPT_SNAPSHOTS = 2
+
+TROUBLES = (OSError, OperatingError, subprocess.SubprocessError, msgspec.MsgspecError)
+"""What may go wrong with a snapshot and harms nothing: the log still has everything."""
 
 
 class Made(Struct, frozen=True):
@@ -128,6 +131,8 @@ class Snapshotter:
         self._install = install
         self._covered = 0
         self._thread: threading.Thread | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._leaving = False
 
     def step(self, now: Instant) -> None:
         if self._written() - self._covered < self._settings.snapshot_bytes:
@@ -141,40 +146,57 @@ class Snapshotter:
     def next_due(self) -> Instant:
         return Instant(0)
 
-    def finish(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
+    def finish(self, patience_s: float) -> None:
+        """Wait a while for a snapshot under way, then end its process: a later opening makes one
+        again, and leaving must not take as long as a replay."""
+        if self._thread is None:
+            return
+        self._thread.join(patience_s)
+        self._leaving = True
+        child = self._child
+        if self._thread.is_alive() and child is not None:
+            child.kill()
+        self._thread.join()
 
     def make(self) -> Made | None:
         """One snapshot of everything durable now; None where it failed, which harms nothing."""
         course = Course(str(self._folder), self._log.durable, self._settings.history_bytes)
         try:
-            made = _in_second_process(course)
-        except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
+            made = self._in_second_process(course)
+            # Returns when the record is durable: only then may anything be dropped.
+            self._install(c.InstallSnapshot(at_position=made.position, state_hash=made.state_hash))
+            if made.drop_before:
+                self._log.drop_segments(made.drop_before, self._settings.archive)
+            drop_snapshots(RealDisk(), self._folder, keep=KEPT_SNAPSHOTS)
+        except TROUBLES as error:
             self.last_error = str(error)
-            log.warning("a snapshot could not be made", extra={"error": self.last_error})
+            if not self._leaving:
+                log.warning("a snapshot could not be made: %s", self.last_error)
             return None
-        # Returns when the record is durable: only then may anything be dropped.
-        self._install(c.InstallSnapshot(at_position=made.position, state_hash=made.state_hash))
-        if made.drop_before:
-            self._log.drop_segments(made.drop_before, self._settings.archive)
-        drop_snapshots(RealDisk(), self._folder, keep=KEPT_SNAPSHOTS)
         return made
 
+    def _in_second_process(self, course: Course) -> Made:
+        """What the second process answered. It is ended when the folder is left meanwhile."""
+        child = _second_process()
+        self._child = child
+        if self._leaving:
+            child.kill()
+        told, said = child.communicate(msgspec.json.encode(course))
+        if child.returncode:
+            last = said.decode(errors="replace").strip().splitlines()[-1:]
+            raise subprocess.SubprocessError("".join(last) or f"exit code {child.returncode}")
+        return msgspec.json.decode(told, type=Made)
 
-def _in_second_process(course: Course) -> Made:
+
+def _second_process() -> "subprocess.Popen[bytes]":
     package_root = str(Path(__file__).parents[2])
     found = os.environ.get("PYTHONPATH")
     path = package_root if not found else f"{package_root}{os.pathsep}{found}"
-    done = subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", "holdfast.coordinator.snapshotter"],
-        input=msgspec.json.encode(course),
-        capture_output=True,
-        check=False,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},
         start_new_session=True,
     )
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise subprocess.SubprocessError("".join(last) or f"exit code {done.returncode}")
-    return msgspec.json.decode(done.stdout, type=Made)

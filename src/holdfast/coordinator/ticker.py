@@ -48,6 +48,10 @@ class Ticker:
             keep_finished=self._keep_finished,
         )
         coordinator.execute(tick, actor="clock")
+        for holder in coordinator.state.holders.values():
+            # What was due has ended; a bound left behind by it would call the tick for ever.
+            if NEVER != holder.soonest <= now:
+                holder.find_soonest()
         for timers, limit in (
             (coordinator.state.timers, now),
             (coordinator.state.wall_timers, tick.wall),

@@ -29,6 +29,9 @@ def tasks_completed(
 ) -> None:
     job = state.job_of(event.job_id)
     tasks = job.tasks or {}
+    holder = state.holders.get((event.worker, event.incarnation))
+    held = {} if holder is None else holder.leases
+    _check_once(job, [commit.index for commit in event.commits], event)
     ending: list[Task] = []
     for commit in event.commits:
         task = tasks.get(commit.index)
@@ -36,6 +39,7 @@ def tasks_completed(
             task is None
             or task.state is not TaskState.RUNNING
             or task.lease_id != commit.lease_id
+            or commit.lease_id not in held
         ):
             raise _impossible(job, commit.index, event)
         ending.append(task)
@@ -221,7 +225,7 @@ def _ending(
 
 def _check_once(job: Job, indices: list[Index], event: e.Event) -> None:
     """An event that names a task twice would count it twice."""
-    if len(dict.fromkeys(indices)) != len(indices):
+    if len(set(indices)) != len(indices):
         raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
 
 

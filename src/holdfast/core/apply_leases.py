@@ -16,6 +16,8 @@ def leases_granted(state: State, event: e.LeasesGranted, position: Position, at:
     job = state.job_of(event.job_id)
     if event.first_lease < state.next_lease:
         raise BrokenInvariant(f"lease {event.first_lease} was granted twice")
+    if not len(event.attempts) == len(event.indices) == len(set(event.indices)):
+        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
     states, total = job.states, len(job.states)
     for index in event.indices:
         if not 0 <= index < total or (states[index] != FRESH and states[index] != ASIDE):

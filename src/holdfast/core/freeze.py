@@ -106,8 +106,11 @@ def thaw(data: bytes) -> State:
     state.next_lease = frozen.next_lease
     state.next_job = frozen.next_job
     state.snapshot_position = frozen.snapshot_position
-    for row in frozen.jobs:
-        state.jobs[row.job_id] = _thaw_job(row, frozen.specs[row.spec])
+    try:
+        for row in frozen.jobs:
+            state.jobs[row.job_id] = _thaw_job(row, frozen.specs[row.spec])
+    except (msgspec.ValidationError, IndexError, ValueError) as error:
+        raise BrokenInvariant(f"a snapshot holds a job that cannot be: {error}") from error
     for name, job_id, digest, since in frozen.keys:
         state.keys[name] = SubmitKey(job_id, digest, since)
     rebuild_indexes(state)

@@ -192,7 +192,7 @@ def _task_done(event: e.TaskDone, record: Record) -> Iterator[Action]:
     yield Action("task_succeeded", name, {"exit_code": 0})
 
 
-def _end(job_id: str, end: e.End, *, can_retry: bool) -> Iterator[Action]:
+def _end(job_id: str, end: e.End, *, can_retry: bool, why: str = "") -> Iterator[Action]:
     """How one attempt ended, and that its worker has it no more."""
     name = task_name(job_id, end.index)
     if end.reason in CHARGES_FAILURES:
@@ -202,7 +202,7 @@ def _end(job_id: str, end: e.End, *, can_retry: bool) -> Iterator[Action]:
         lost: Details = {"worker_id": end.worker, "can_retry": can_retry, "error": end.error}
         yield Action("task_worker_failed", name, {**lost, "reason": end.reason})
     elif end.reason == EndReason.KILLED:
-        yield Action("task_killed", name, {"reason": end.error})
+        yield Action("task_killed", name, {"reason": end.error or why})
     else:
         yield Action("task_released", name, {"worker_id": end.worker, "reason": end.reason})
     yield Action("task_unassigned", name, {"worker_id": end.worker})
@@ -231,7 +231,7 @@ def _tasks_killed(event: e.TasksKilled, record: Record) -> Iterator[Action]:
     ]
     yield from _ranges("task_killed", event.job_id, spans)
     for end in event.ends:
-        yield from _end(event.job_id, end, can_retry=False)
+        yield from _end(event.job_id, end, can_retry=False, why=reason)
         if end.reason != EndReason.KILLED:
             yield Action("task_killed", task_name(event.job_id, end.index), {"reason": reason})
 

@@ -15,6 +15,7 @@ from holdfast.core.ready import take
 from holdfast.core.spec import JobSpec
 
 LONGEST_RUN = 128
+ONE_CPU = 1_000
 RUN_MS = 50
 """A run is about this much work, so that what waits in a slot never waits long."""
 
@@ -76,12 +77,19 @@ def plan(jobs: Iterable[Job], seats: list[Seat], now: Instant, pace: Pace) -> li
     """What to lease now. The seats are used up as the plan grows; nothing else is touched."""
     picks: list[Pick] = []
     for job in jobs:
-        rooms = _rooms(job, seats, pace(job.spec))
+        rooms = _rooms(job, seats, _length(job.spec, pace))
         if rooms:
             picks.extend(_fill(job, rooms, now))
         elif not any(_has_space(seat) for seat in seats):
             break
     return picks
+
+
+def _length(spec: JobSpec, pace: Pace) -> int:
+    """How many tasks may wait in a slot. One where slots are counted for more than a processor
+    each: a worker may move what waits to a lane that idles, and then more would run than fits."""
+    counted = spec.max_parallel or spec.memory_bytes or spec.gpus or spec.cpus_milli > ONE_CPU
+    return 1 if counted else pace(spec)
 
 
 class _Room(Struct):

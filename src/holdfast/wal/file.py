@@ -10,6 +10,7 @@ DIR/snapshots/         snapshots, and the records kept beside them
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from secrets import token_bytes
 from threading import Lock
@@ -24,7 +25,13 @@ from holdfast.wal.kept import KeptRecords
 from holdfast.wal.lock import FolderLock
 from holdfast.wal.recovery import Survey, TornTail, mend
 from holdfast.wal.retention import drop
-from holdfast.wal.segments import SEGMENT_HEADER_BYTES, History, Segment, segment_paths
+from holdfast.wal.segments import (
+    SEGMENT_HEADER_BYTES,
+    History,
+    Segment,
+    check_format,
+    segment_paths,
+)
 from holdfast.wal.snapshots import snapshot_paths
 from holdfast.wal.space import SegmentSpace
 
@@ -68,6 +75,7 @@ class FileLog:
         self.owner_pid = os.getpid()
         self._writing = Lock()
         self._failure = ""
+        self._is_closed = False
 
     @classmethod
     def open(
@@ -112,18 +120,19 @@ class FileLog:
         wal = folder / WAL_FOLDER
         space = SegmentSpace(disk, wal, segment_bytes)
         _create_where_absent(disk, folder, lock, space, new_id or token_bytes(16))
+        check_format(disk, wal)
         reading = read_hint(disk, wal)
         found = Survey(disk, wal, reading.hint, hint_is_whole=not reading.other_is_bad).run()
         torn = mend(disk, wal, found)
-        hint = HintFile(disk, wal, reading)
-        try:
+        with ExitStack() as leaving:
+            hint = HintFile(disk, wal, reading)
+            leaving.callback(hint.close)
             hint.settle()
             log = cls(disk, folder, lock, hint, found, torn, space)
-        except BaseException:
-            hint.close()
-            raise
-        log._note()
-        lock.sign(log.log_id)
+            leaving.callback(disk.close, log._fd)
+            log._note()
+            lock.sign(log.log_id)
+            leaving.pop_all()
         return log
 
     @property
@@ -149,9 +158,10 @@ class FileLog:
 
     def append(self, records: Sequence[bytes], *, at: int, wall: int) -> int:
         # Asked before the lock is taken: another thread's sync must not make this one wait.
+        self._check_owner()
+        self._check_usable()
         if self.durable != self._edge.position:
             raise BrokenInvariant(f"position {self.last} is not synced yet; one frame at a time")
-        self._check_owner()
         with self._writing:
             self._check_usable()
             frame, edge = encode(
@@ -220,18 +230,18 @@ class FileLog:
         if os.getpid() != self.owner_pid:
             return
         with self._writing:
-            if self._failure == CLOSED:
+            if self._is_closed:
                 return
-            try:
+            self._is_closed = True
+            with ExitStack() as leaving:
+                leaving.callback(self._lock.release)
+                leaving.callback(self._hint.close)
+                leaving.callback(self._disk.close, self._fd)
+                leaving.callback(self._space.close)
                 if not self._failure:
                     self._sync()
                     self._note()
-            finally:
-                self._failure = CLOSED
-                self._space.close()
-                self._disk.close(self._fd)
-                self._hint.close()
-                self._lock.release()
+                    self._failure = CLOSED
 
     def _sync(self) -> int:
         position = self._edge.position

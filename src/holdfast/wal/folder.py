@@ -12,7 +12,13 @@ from holdfast.wal.frames import Frame
 from holdfast.wal.hint import HINT_NAME, Hint, judge_slots
 from holdfast.wal.kept import KeptRecords
 from holdfast.wal.recovery import Clean, Survey, Torn
-from holdfast.wal.segments import SEGMENT_HEADER_BYTES, History, decode_header, segment_paths
+from holdfast.wal.segments import (
+    SEGMENT_HEADER_BYTES,
+    History,
+    check_format,
+    decode_header,
+    segment_paths,
+)
 
 LOOKS: Final = 20
 
@@ -99,6 +105,7 @@ def _hint(disk: Disk, wal: Path, *, lenient: bool) -> Hint:
     path = wal / HINT_NAME
     if not disk.exists(wal) or not segment_paths(disk, wal):
         raise LogDamaged(path, 0, "there is no log here")
+    check_format(disk, wal)
     reading = judge_slots(read_all(disk, path)) if disk.exists(path) else None
     if reading is not None:
         return reading.hint

@@ -21,6 +21,7 @@ import struct
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -84,6 +85,19 @@ def decode_header(path: Path, content: bytes) -> SegmentHeader:
     if path.name != segment_name(first):
         raise LogDamaged(path, 32, f"the segment begins at position {first}, not as it is named")
     return SegmentHeader(log_id, first, epoch, chain)
+
+
+def check_format(disk: Disk, folder: Path) -> None:
+    """Refuse a folder of a newer format before anything else in it is judged by our eyes."""
+    for path in segment_paths(disk, folder)[-1:]:
+        fd = disk.open(path)
+        try:
+            content = disk.pread(fd, SEGMENT_HEADER_BYTES, 0)
+        finally:
+            disk.close(fd)
+        # Damage is for the survey to name; here only a newer format is looked for.
+        with suppress(LogDamaged):
+            decode_header(path, content)
 
 
 def segment_name(first: int) -> str:

@@ -14,6 +14,9 @@ from holdfast.worker.executor import Executor, Harvest, Running
 START_REPORT_MS = 20
 """An attempt that runs longer than this is reported as started; shorter ones report their end."""
 
+SIGNS_A_TERM = 3
+"""How often in a term a worker with nothing to report shows that it is alive."""
+
 
 class Held(Struct, gc=False):
     """A lease in this worker's hands."""
@@ -41,7 +44,8 @@ class Agent:
         self._done: list[Done] = []
         self._failed: list[Failed] = []
         self._released: list[Released] = []
-        self._was_draining = False
+        self._sent_ms = 0
+        self._term_ms = 0
 
     def step(self, now_ms: int) -> Exchange | None:
         """What to send now, if anything. Reports ride along with whatever is sent."""
@@ -52,14 +56,14 @@ class Agent:
         started = self._started(now_ms)
         if waiting is not None:
             has_reports = bool(self._done or self._failed or self._released or started)
-            if not has_reports and self.draining == self._was_draining:
+            if not has_reports and not self._has_changed(waiting, now_ms):
                 return None
         self._number += 1
         held = self._held
         for report in (self._done, self._failed, self._released):
             for ended in report:
                 held.pop(ended.lease_id, None)
-        self._was_draining = self.draining
+        self._sent_ms = now_ms
         self._under_way = Exchange(
             self.worker,
             self.incarnation,
@@ -77,11 +81,15 @@ class Agent:
         return self._under_way
 
     def receive(self, reply: Reply) -> None:
-        """The reports of that exchange are settled; what came with the answer is taken up."""
+        """The reports of that exchange are settled; what came with the answer is taken up.
+
+        An answer counts once, and never after a later one: the coordinator was told by then that
+        what it granted in it did not arrive.
+        """
         sent = self._under_way
-        if sent is None or reply.number > sent.number:
+        if sent is None or not self._seen < reply.number <= sent.number:
             return
-        self._seen = max(self._seen, reply.number)
+        self._seen = reply.number
         if reply.number == sent.number:
             self._under_way = None
             self._done = self._done[len(sent.done) :]
@@ -107,6 +115,9 @@ class Agent:
         ]
         if any(not held.start_told for held in self._held.values()):
             dues.append(now_ms + START_REPORT_MS)
+        waiting = self._under_way
+        if self._held and self._term_ms and (waiting is None or _is_empty(waiting)):
+            dues.append(self._sent_ms + self._term_ms // SIGNS_A_TERM)
         return min(dues, default=0)
 
     def unstarted(self) -> frozenset[LeaseId]:
@@ -126,7 +137,16 @@ class Agent:
             self._released.append(Released(run.job_id, index, lease_id, False))
         self._starting.clear()
 
+    def _has_changed(self, told: Exchange, now_ms: int) -> bool:
+        """Whether there is something to say beside reports: a lane came free or was lost, we are
+        leaving, or it is time for a sign of life, which renews leases that end by time."""
+        if self.draining != told.draining or self.executor.occupied() != told.occupied:
+            return True
+        sign = self._term_ms // SIGNS_A_TERM
+        return bool(self._held and sign) and now_ms >= self._sent_ms + sign
+
     def _take_up(self, run: Run) -> None:
+        self._term_ms = run.term_ms
         for item in run.items:
             self._held[item.lease_id] = Held(run, item.index)
         if self.draining:

@@ -80,17 +80,19 @@ class Child:
             self._flush()
 
     def listen(self, stream: io.BufferedReader) -> None:
-        """Obey the parent until it is gone; then take everything we started along."""
-        while True:
-            head = stream.read(frames.HEAD.size)
-            if len(head) < frames.HEAD.size:
-                break
-            length, kind = frames.HEAD.unpack(head)
-            body = stream.read(length)
-            if len(body) < length:
-                break
-            self._obey(kind, body)
-        os.killpg(os.getpgrp(), signal.SIGKILL)
+        """Obey the parent until it is gone, and never outlive it or this thread."""
+        try:
+            while True:
+                head = stream.read(frames.HEAD.size)
+                if len(head) < frames.HEAD.size:
+                    break
+                length, kind = frames.HEAD.unpack(head)
+                body = stream.read(length)
+                if len(body) < length:
+                    break
+                self._obey(kind, body)
+        finally:
+            end_with_everything_started()
 
     def _obey(self, kind: int, body: bytes) -> None:
         if kind == frames.RUN:
@@ -104,8 +106,7 @@ class Child:
             with self._lock:
                 taken = [lease_id for lease_id in asked if lease_id in self._unstarted]
                 self._unstarted.difference_update(taken)
-                answer = encode(Withdrawn(asked=asked, taken=taken))
-                self._link.sendall(frame(frames.WITHDRAWN, answer))
+                self._send(frames.WITHDRAWN, encode(Withdrawn(asked=asked, taken=taken)))
         elif kind == frames.LEAVE:
             self._tokens.put(False)
 
@@ -133,7 +134,7 @@ class Child:
             self._flush()
             if not self._slate.add(outcome):
                 # Larger than the slate: it leaves before the next task can do any harm.
-                self._link.sendall(frame(frames.OUTCOMES, array_of(1, outcome)))
+                self._send(frames.OUTCOMES, array_of(1, outcome))
                 return
         if self._bell.is_quiet:
             self._bell.ring_soon()
@@ -141,8 +142,16 @@ class Child:
     def _flush(self) -> None:
         count, encoded = self._slate.unsent()
         if count:
-            self._link.sendall(frame(frames.OUTCOMES, array_of(count, encoded)))
+            self._send(frames.OUTCOMES, array_of(count, encoded))
             self._slate.clear()
+
+    def _send(self, kind: int, body: bytes) -> None:
+        """Under the lock, so that frames do not mix."""
+        try:
+            self._link.sendall(frame(kind, body))
+        except OSError:
+            # Nobody is there to hear it.
+            end_with_everything_started()
 
     def _perform(self, entry: Entry, began_ns: int) -> bytes | None:
         run, item = entry
@@ -154,7 +163,7 @@ class Child:
         try:
             result = self._call(item)
             return encode(Ran(item.lease_id, (time.monotonic_ns() - began_ns) // 1000, result))
-        except BaseException as error:  # noqa: BLE001 - whatever user code raises ends its attempt
+        except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
             trouble = describe(error)
             ran_us = (time.monotonic_ns() - began_ns) // 1000
             return encode(
@@ -172,7 +181,12 @@ class Child:
         kind, message = type(self._obstacle).__name__, str(self._obstacle)
         doom = encode(Doom(lease_id=lease_id, kind=kind, message=message))
         with self._lock:
-            self._link.sendall(frame(frames.DOOM, doom))
+            self._send(frames.DOOM, doom)
+
+
+def end_with_everything_started() -> None:
+    """Kill this process and its group, which holds nothing but what tasks have started."""
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def die_with(parent: int) -> None:

@@ -11,7 +11,7 @@ leases: whoever removes the lease from it owns the task, and removing is atomic.
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -113,7 +113,7 @@ class Lane:
                     result = call(item)
                     ended = clock_ms()
                     report(Done(run.job_id, item.index, item.lease_id, ended - began, result))
-            except BaseException as error:  # noqa: BLE001 - whatever user code raises ends its attempt
+            except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
                 ended = clock_ms()
                 report(failed(entry, ended - began, describe(error)))
             self.current = None
@@ -175,7 +175,7 @@ class ThreadExecutor:
     def harvest(self) -> Harvest:
         self.bell.hush()
         if self.fatal is not None:
-            self._release_unstarted()
+            self._release(list(self.unstarted))
         return self._leases.settle(self._drain())
 
     def running(self) -> list[Running]:
@@ -187,11 +187,8 @@ class ThreadExecutor:
         return found
 
     def recall(self, lease_ids: frozenset[LeaseId]) -> None:
-        for lease_id in lease_ids:
-            entry = self._leases.entry(lease_id)
-            if entry is not None and self._take(lease_id):
-                self.outcomes.append(released(entry, started=False))
-        self.bell.ring()
+        if self._release(lease_ids):
+            self.bell.ring()
 
     def stop(self, lease_id: LeaseId) -> None:
         entry = self._leases.entry(lease_id)
@@ -209,7 +206,7 @@ class ThreadExecutor:
 
     def close(self, grace_ms: int) -> Harvest:
         self._closing = True
-        self._release_unstarted()
+        self._release(list(self.unstarted))
         deadline = time.monotonic() + grace_ms / 1000
         for lane in self._lanes:
             lane.leave()
@@ -270,11 +267,15 @@ class ThreadExecutor:
         outcomes = self.outcomes
         return [outcomes.popleft() for _ in range(len(outcomes))]
 
-    def _release_unstarted(self) -> None:
-        for lease_id in list(self.unstarted):
+    def _release(self, lease_ids: Iterable[LeaseId]) -> bool:
+        """Give back those of these that have not started. False when all of them have."""
+        found = False
+        for lease_id in lease_ids:
             entry = self._leases.entry(lease_id)
             if entry is not None and self._take(lease_id):
                 self.outcomes.append(released(entry, started=False))
+                found = True
+        return found
 
     def _rouse_idle(self, busy: "Lane") -> None:
         for lane in self._lanes:

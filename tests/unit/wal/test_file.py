@@ -9,12 +9,12 @@ import pytest
 from holdfast.core.errors import BrokenInvariant, LogFailed
 from holdfast.testing.disks import FaultyDisk
 from holdfast.wal import FileLog, HistoryGone, write_kept, write_snapshot
-from holdfast.wal.frames import PAYLOAD_CAP
 
 DATA = Path("/data")
 WAL = DATA / "wal"
 SEGMENT_BYTES = 8192
 MIB = 1024 * 1024
+SYNCS = ("fsync", "fdatasync", "fsync_dir")
 
 
 def open_log(disk: FaultyDisk, size: int | None = SEGMENT_BYTES) -> FileLog:
@@ -77,10 +77,13 @@ def test_space_prepared_too_small_for_a_large_frame_is_made_larger() -> None:
     assert records_of(log) == [b"L" * 100_000]
 
 
-def test_a_frame_beyond_the_cap_is_refused_and_nothing_happens() -> None:
+def test_a_frame_beyond_the_cap_is_refused_and_nothing_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("holdfast.wal.frames.PAYLOAD_CAP", 1000)
     log = open_log(FaultyDisk())
     with pytest.raises(BrokenInvariant, match="cap"):
-        log.append([bytes(PAYLOAD_CAP)], at=0, wall=0)
+        log.append([bytes(1000)], at=0, wall=0)
     put(log, b"a")
     assert log.last == 1
 
@@ -173,6 +176,37 @@ def test_a_failed_write_ends_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not log.prepare_next()
     log.close()
     assert records_of(open_log(disk)) == [b"a"]
+
+
+def test_a_close_whose_sync_fails_says_so_and_still_lets_the_folder_go() -> None:
+    disk = FaultyDisk()
+    log = open_log(disk)
+    put(log, b"a")
+    log.append([b"b"], at=0, wall=0)
+    disk.fail_sync_at = sum(disk.operations[name] for name in SYNCS) + 1
+    with pytest.raises(LogFailed, match="sync failed"):
+        log.close()
+    log.close()
+    with pytest.raises(LogFailed):
+        log.append([b"c"], at=0, wall=0)
+    assert records_of(open_log(disk))[:1] == [b"a"]
+
+
+def test_an_opening_that_fails_leaves_no_descriptor_and_no_lock_behind() -> None:
+    disk, log = long_log()
+    log.close()
+    total = sum(disk.operations[name] for name in SYNCS)
+    failures = 0
+    for ahead in range(1, 12):
+        disk.fail_sync_at = sum(disk.operations[name] for name in SYNCS) + ahead
+        try:
+            open_log(disk).close()
+        except LogFailed:
+            failures += 1
+        assert disk._opened == {}
+        assert disk._locks == {}
+    assert 4 <= failures < 11
+    assert sum(disk.operations[name] for name in SYNCS) > total
 
 
 def test_dropping_needs_a_snapshot_that_stands_for_what_goes() -> None:

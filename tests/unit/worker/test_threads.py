@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.wire.exchange import Done, Failed, Item, Released, Run
-from holdfast.worker.executor import Executor, Harvest
+from holdfast.worker.executor import Harvest
 from holdfast.worker.functions import MissingGuard, loading_script, reference
 from holdfast.worker.payloads import decode_result, encode_call
 from holdfast.worker.threads import ThreadExecutor
@@ -150,11 +150,6 @@ def gate() -> Callable[[str], Gate]:
 
 Hire = Callable[[int], Crew]
 MakeGate = Callable[[str], Gate]
-
-
-def test_it_is_an_executor(crew: Hire) -> None:
-    executor: Executor = crew(1).executor
-    assert executor.slots == 1
 
 
 def test_a_run_of_128_ends_in_the_order_it_was_given(crew: Hire) -> None:

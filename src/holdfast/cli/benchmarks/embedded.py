@@ -46,7 +46,7 @@ ROW = Row(
         Figure("sqlite_delete", "raw SQLite queue, FULL, journal DELETE", "lives/s"),
         Figure("ratio_to_sqlite", "lives over those of SQLite, journal WAL", "×", at_least(1)),
     ),
-    size=200_000,
+    size=100_000,
     quick_size=20_000,
     run=run,
 )

@@ -98,12 +98,12 @@ def _seconds_to_replay(written: Written) -> float:
 
 ROW = Row(
     name="replay",
-    what="a log read again from its beginning, lives of 300,000 tasks",
+    what="a log read again from its beginning, lives of 100,000 tasks",
     figures=(
         Figure("changes", "a hundred tasks a record", "changes/s", at_least(700_000)),
         Figure("single_events", "a task a record, a hundred changes a frame", "changes/s"),
     ),
-    size=300_000,
+    size=100_000,
     quick_size=20_000,
     run=run,
 )

@@ -1,0 +1,335 @@
+"""One coordinator, some workers and a bad network, all in one process and all from one seed.
+
+Messages are dropped, doubled and delayed; the coordinator loses power; workers die, freeze and
+leave; people cancel and move work. Nothing here waits: events lie on a heap and time jumps from
+one to the next. The same seed gives the same run, so a failure is a number.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from heapq import heappop, heappush
+from random import Random
+from typing import Final
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.decision import Accepted, Decision
+from holdfast.core.ids import Index, JobId, WorkerId
+from holdfast.core.job import is_finished
+from holdfast.core.spec import JobSpec, RetryPolicy
+from holdfast.testing.clock import ManualClock, SeededDice
+from holdfast.testing.service import Service
+from holdfast.testing.stepped import SteppedExecutor, answer_to
+from holdfast.wire.exchange import Capacity, Exchange, Reply
+from holdfast.worker.agent import Agent
+
+TERM_MS: Final = 10_000
+ASK_AGAIN_MS: Final = 3_000
+WILD_MS: Final = 40_000
+CALM_MS: Final = 600_000
+IDLE_SPINS_MAX: Final = 50
+
+Action = Callable[[], None]
+
+
+class Member:
+    """One worker's process: an agent, its executor, and a clock that differs from all others."""
+
+    def __init__(self, cluster: "Cluster", name: str, incarnation: int, slots: int) -> None:
+        self.name = WorkerId(name)
+        self.incarnation = incarnation
+        self.is_alive = True
+        self.is_frozen = False
+        self.executor = SteppedExecutor(slots, cluster.dice, failing=0.1)
+        capacity = Capacity(slots, slots * 1_000, 1 << 30, 0)
+        self.agent = Agent(self.name, incarnation, self.executor, capacity)
+        self._cluster = cluster
+        self._offset = cluster.dice.randrange(1, 10**6)
+        self._sent: Exchange | None = None
+
+    def now_ms(self) -> int:
+        return self._cluster.clock.now() + self._offset
+
+    def poll(self) -> None:
+        if not self.is_alive or self.is_frozen:
+            return
+        self.executor.advance(self.now_ms())
+        exchange = self.agent.step(self.now_ms())
+        if exchange is not None:
+            self._sent = exchange
+            self._send(exchange)
+        dues = (self.executor.next_due(), self.agent.next_due(self.now_ms()))
+        due = min((due for due in dues if due), default=0)
+        if due:
+            self._cluster.wake(self, due - self._offset, self.poll)
+
+    def receive(self, reply: Reply) -> None:
+        if not self.is_alive or self.is_frozen:
+            return
+        for verdict in (*reply.verdicts, *reply.stops):
+            self._cluster.seen[verdict.verdict] += 1
+        if self._sent is not None and reply.number == self._sent.number:
+            self._sent = None
+        self.agent.receive(reply)
+        self.poll()
+
+    def freeze_for(self, ms: int) -> None:
+        """The process is stopped and goes on later, with no idea that time has passed."""
+        self.is_frozen = True
+        self._cluster.after(ms, self._thaw)
+
+    def leave(self) -> None:
+        """An orderly end: nothing more is taken, what runs is given back."""
+        self.agent.draining = True
+        self.agent.finish(0)
+        self.poll()
+
+    def _thaw(self) -> None:
+        self.is_frozen = False
+        if self._sent is not None:
+            self._send(self._sent)
+        self.poll()
+
+    def _send(self, exchange: Exchange) -> None:
+        self._cluster.carry(partial(self._cluster.deliver, self, exchange))
+        self._cluster.after(ASK_AGAIN_MS, partial(self._ask_again, exchange))
+
+    def _ask_again(self, exchange: Exchange) -> None:
+        """No answer yet: say the very same once more, as a transport does."""
+        if self.is_alive and not self.is_frozen and self._sent is exchange:
+            self._cluster.seen["asked again"] += 1
+            self._send(exchange)
+
+
+class Cluster:
+    """`faults` counts what was done to it, `seen` what came of that, `troubles` what went wrong."""
+
+    def __init__(self, seed: int, *, workers: int = 3, jobs: int = 4) -> None:
+        self.dice = Random(seed)
+        self.clock = ManualClock()
+        self.faults: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()
+        self.troubles: list[str] = []
+        self.service = Service(self.clock, SeededDice(seed), term_ms=TERM_MS)
+        self.wanted: dict[str, tuple[bytes, ...]] = {}
+        self.acknowledged: dict[str, JobId] = {}
+        self._is_wild = True
+        self._heap: list[tuple[int, int, Action]] = []
+        self._wakes: dict[object, int] = {}
+        self._count = 0
+        self._spins = 0
+        self._checked = 0
+        self.members = [Member(self, f"w{n}", 1, self.dice.randint(1, 3)) for n in range(workers)]
+        for member in self.members:
+            self.after(0, member.poll)
+        for number in range(jobs):
+            self.after(self.dice.randrange(WILD_MS // 2), partial(self._submit, f"key{number}"))
+        self.after(self.dice.randrange(2_000), self._strike)
+
+    # --- time -----------------------------------------------------------------------------------
+
+    def at(self, instant: int, action: Action) -> None:
+        self._count += 1
+        heappush(self._heap, (max(instant, self.clock.now()), self._count, action))
+
+    def wake(self, sleeper: object, instant: int, action: Action) -> None:
+        """Like `at`, for one who sleeps until the earliest of all the times it was given."""
+        pending = self._wakes.get(sleeper, 0)
+        if self.clock.now() < pending <= instant:
+            return
+        self._wakes[sleeper] = max(instant, self.clock.now())
+        self.at(instant, action)
+
+    def after(self, ms: int, action: Action) -> None:
+        self.at(self.clock.now() + ms, action)
+
+    def run(self) -> None:
+        """The wild time, then a calm one in which everything must come to its end."""
+        start = self.clock.now()
+        while self._heap:
+            instant, _, action = heappop(self._heap)
+            self.clock.advance_to(instant)
+            self._is_wild = self.clock.now() < start + WILD_MS
+            action()
+            self._turn()
+            if not self._is_wild and self._is_settled():
+                break
+            if self.clock.now() > start + WILD_MS + CALM_MS:
+                self.troubles.append(f"still unsettled: {self._unsettled()}")
+                break
+        self._judge()
+
+    def _turn(self) -> None:
+        if self.service.turn():
+            slow = self._is_wild and self.dice.random() < 0.02
+            delay = self.dice.randrange(4_000 if slow else 60)
+            self.after(delay, partial(self._sync, self.epoch))
+        if self.service.coordinator.state.position != self._checked:
+            self._checked = self.service.coordinator.state.position
+            self.service.check()
+        due = self.service.next_due()
+        self._spins = self._spins + 1 if due and due <= self.clock.now() else 0
+        if self._spins > IDLE_SPINS_MAX:
+            self.troubles.append("the coordinator is always due and never done")
+            self._heap.clear()
+        elif due:
+            self.wake(self.service, due, _nothing)
+        if self.service.troubles:
+            self.troubles += self.service.troubles
+            self._heap.clear()
+
+    @property
+    def epoch(self) -> int:
+        return self.service.log.epoch
+
+    def _sync(self, epoch: int) -> None:
+        if epoch == self.epoch and self.service.writing:
+            self.service.synced()
+
+    # --- the network ----------------------------------------------------------------------------
+
+    def carry(self, message: Action) -> None:
+        """Bring a message to the other side: perhaps late, perhaps twice, perhaps never."""
+        chance = self.dice.random() if self._is_wild else 1.0
+        if chance < 0.08:
+            self.faults["dropped"] += 1
+            return
+        if chance < 0.16:
+            self.faults["doubled"] += 1
+            self.after(self.dice.randrange(3_000), message)
+        delay = self.dice.randrange(20)
+        if 0.16 <= chance < 0.3:
+            self.faults["delayed"] += 1
+            delay = self.dice.randrange(5_000)
+        self.after(delay, message)
+
+    def deliver(self, member: Member, exchange: Exchange) -> None:
+        def send(reply: Reply) -> None:
+            self.carry(partial(member.receive, reply))
+
+        self.service.exchanges.take(exchange, send)
+
+    # --- what users do --------------------------------------------------------------------------
+
+    def _submit(self, key: str) -> None:
+        """Ask until told yes. The key makes a second asking harmless."""
+        if key in self.acknowledged:
+            return
+        if key not in self.wanted:
+            count = self.dice.choice((1, 5, 20))
+            self.wanted[key] = tuple(f"{key}:{n}".encode() for n in range(count))
+        command = c.SubmitJob(
+            spec=_spec(), key=key, digest=key.encode(), items=self.wanted[key], sealed=True
+        )
+        self.service.ask(command, partial(self._told, key))
+        self.after(ASK_AGAIN_MS, partial(self._submit, key))
+
+    def _told(self, key: str, decision: Decision) -> None:
+        if isinstance(decision, Accepted):
+            self.acknowledged[key] = JobId(str(decision.answer))
+
+    def _meddle(self) -> None:
+        if not self.acknowledged:
+            return
+        job_id = self.dice.choice(sorted(self.acknowledged.values()))
+        count = self.service.coordinator.state.jobs[job_id].count
+        index = Index(self.dice.randrange(count))
+        moved = c.RescheduleTask(job_id=job_id, index=index, delay_ms=self.dice.randrange(9_000))
+        killed = c.KillTasks(job_id=job_id, indices=(index,))
+        command = self.dice.choice((moved, moved, killed, c.RetryTasks(job_id=job_id)))
+        self.service.do(command)
+        self.faults[type(command).__name__] += 1
+
+    # --- what goes wrong ------------------------------------------------------------------------
+
+    def _strike(self) -> None:
+        if not self._is_wild:
+            return
+        blow = self.dice.choice(
+            (self._lose_power, self._kill, self._freeze, self._drain, self._meddle, self._meddle)
+        )
+        blow()
+        self.after(self.dice.randrange(1, 4_000), self._strike)
+
+    def _lose_power(self) -> None:
+        survives = self.service.writing and self.dice.random() < 0.5
+        self.faults["power lost, frame kept" if survives else "power lost"] += 1
+        self.service.crash(frame_survives=survives, by_snapshot=self.dice.random() < 0.3)
+        self.clock.advance(self.dice.choice((0, 100, 2 * TERM_MS)))
+
+    def _kill(self) -> None:
+        self.faults["worker killed"] += 1
+        place = self.dice.randrange(len(self.members))
+        self._replace(place)
+
+    def _drain(self) -> None:
+        self.faults["worker drained"] += 1
+        place = self.dice.randrange(len(self.members))
+        self.members[place].leave()
+        self.after(TERM_MS, partial(self._replace_if, self.members[place], place))
+
+    def _replace_if(self, member: Member, place: int) -> None:
+        if self.members[place] is member:
+            self._replace(place)
+
+    def _replace(self, place: int) -> None:
+        old = self.members[place]
+        old.is_alive = False
+        new = Member(self, old.name, old.incarnation + 1, old.executor.slots)
+        self.members[place] = new
+        self.after(self.dice.choice((0, 500, 2 * TERM_MS)), new.poll)
+        self._look_at(old)
+
+    def _freeze(self) -> None:
+        self.faults["worker frozen"] += 1
+        self.dice.choice(self.members).freeze_for(self.dice.choice((1_000, 3 * TERM_MS)))
+
+    # --- judging --------------------------------------------------------------------------------
+
+    def _is_settled(self) -> bool:
+        return len(self.acknowledged) == len(self.wanted) and not self._unsettled()
+
+    def _unsettled(self) -> list[str]:
+        jobs = self.service.coordinator.state.jobs
+        return [job_id for job_id in self.acknowledged.values() if not is_finished(jobs[job_id])]
+
+    def _look_at(self, member: Member) -> None:
+        twice = [lease for lease, times in member.executor.ran.items() if times > 1]
+        if twice:
+            self.troubles.append(f"{member.name}:{member.incarnation} ran leases {twice} twice")
+
+    def _judge(self) -> None:
+        """From the log alone: every commit once, and right."""
+        for member in self.members:
+            self._look_at(member)
+        keys = {job_id: key for key, job_id in self.acknowledged.items()}
+        if len(keys) != len(self.acknowledged):
+            self.troubles.append(f"two keys share a job: {self.acknowledged}")
+        crossed: Counter[tuple[str, int]] = Counter()
+        for record in self.service.records():
+            for event in record.events:
+                if isinstance(event, e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled):
+                    self.seen.update(end.reason for end in event.ends)
+                elif isinstance(event, e.LeasesRearmed | e.LeasesExtended):
+                    self.seen[type(event).__name__] += 1
+                elif isinstance(event, e.TasksCompleted):
+                    for commit in event.commits:
+                        crossed[event.job_id, commit.index] += 1
+                        payload = self.wanted[keys[event.job_id]][commit.index]
+                        if commit.result != answer_to(payload):
+                            self.troubles.append(f"{event.job_id}/{commit.index} is wrong")
+        twice = [task for task, times in crossed.items() if times > 1]
+        if twice:
+            self.troubles.append(f"committed twice: {twice}")
+
+
+def _spec() -> JobSpec:
+    retry = RetryPolicy(kind="fixed", delay_ms=500, jitter=0.5)
+    return JobSpec(
+        name="work", kind="function", target="work", retries=3, max_losses=1_000, retry=retry
+    )
+
+
+def _nothing() -> None:
+    """Only a turn of the coordinator is wanted."""

@@ -1,0 +1,144 @@
+"""A coordinator over a log in memory, driven by hand: no thread, no disk, no clock of its own.
+
+It does what the engine does, one turn at a time, and checks the state and the history as it goes.
+A crash keeps what was durable and nothing else.
+"""
+
+from collections.abc import Callable
+
+from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.exchanges import Exchanges
+from holdfast.coordinator.ports import Clock, Dice
+from holdfast.coordinator.recovery import opening, recover
+from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.core import commands as c
+from holdfast.core.decision import Decision
+from holdfast.core.errors import BrokenInvariant, LogFailed
+from holdfast.core.freeze import fingerprint, freeze, thaw
+from holdfast.core.ids import Instant, Position
+from holdfast.core.invariants import Watch, check
+from holdfast.core.record import Record, decode_record
+from holdfast.core.state import State
+from holdfast.wal import MemoryLog
+
+KEEP_FINISHED = 10_000
+
+
+class Service:
+    """`writing` is true between the append of a frame and `synced`, as it is for a real disk."""
+
+    def __init__(self, clock: Clock, dice: Dice, *, term_ms: int = 0) -> None:
+        self.clock = clock
+        self.dice = dice
+        self.term_ms = term_ms
+        self.writing = False
+        self.log = MemoryLog()
+        self.watch = Watch()
+        self.troubles: list[str] = []
+        self._watched = 0
+        self._begin(State())
+
+    # --- turns ----------------------------------------------------------------------------------
+
+    def turn(self) -> bool:
+        """One turn of the engine; True where a frame was written and waits to be synced."""
+        now = self.coordinator.now()
+        for hook in (self._ticker, self._rounds):
+            hook.step(now)
+        self.coordinator.settle()
+        if self.writing:
+            return False
+        batch = self.coordinator.take_batch()
+        if batch is None:
+            return False
+        self.log.append(batch.records, at=batch.at, wall=batch.wall)
+        self.writing = True
+        return True
+
+    def synced(self) -> None:
+        """The disk says that the frame is safe: whatever waited for it goes out."""
+        self.log.sync()
+        self.writing = False
+        self._look_back()
+        self.coordinator.became_durable(Position(self.log.durable))
+
+    def settle(self) -> None:
+        """Turn and sync until there is nothing left to write."""
+        while self.turn():
+            self.synced()
+
+    def next_due(self) -> Instant:
+        dues = [self._ticker.next_due(), self._rounds.next_due()]
+        return min((due for due in dues if due), default=Instant(0))
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def do(self, command: c.Command, *, actor: str = "test") -> Decision:
+        return self.coordinator.execute(command, actor=actor)
+
+    def ask(self, command: c.Command, answer: Callable[[Decision], None]) -> Decision:
+        """Execute, and hand the decision over once all it saw is durable."""
+        decision = self.do(command)
+        self.coordinator.answer(lambda: answer(decision), lambda error: None)
+        return decision
+
+    def record(self, position: Position) -> Record:
+        pending = self.coordinator.pending_record(position)
+        return decode_record(self.log.record(position)[1] if pending is None else pending)
+
+    def records(self) -> list[Record]:
+        """Everything durable, in order."""
+        return [
+            decode_record(data)
+            for frame in (self.log.read() if self.log.last else ())
+            for data in frame.records
+            if frame.last <= self.log.durable
+        ]
+
+    def check(self) -> None:
+        """Judge the state as it is in memory; what is wrong is kept in `troubles`."""
+        self.troubles.extend(map(str, check(self.coordinator.state)))
+
+    # --- crashes --------------------------------------------------------------------------------
+
+    def crash(self, *, frame_survives: bool = False, by_snapshot: bool = False) -> None:
+        """Lose memory and everything that was not durable, then open the log again.
+
+        A frame under way may reach the disk although nobody was told: `frame_survives`.
+        """
+        if frame_survives and self.writing:
+            self.log.sync()
+            self._look_back()
+        self.coordinator.fail(LogFailed("the power is gone"))
+        self.log = self.log.reopen()
+        self.writing = False
+        state = recover(self.log, None)
+        if by_snapshot:
+            before = fingerprint(state)
+            state = thaw(freeze(state))
+            if fingerprint(state) != before:
+                self.troubles.append("a snapshot came back as another state")
+        self._begin(state)
+
+    def _begin(self, state: State) -> None:
+        self.coordinator = Coordinator(state, self.clock, self.dice)
+        self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
+        self._ticker = Ticker(self.coordinator, keep_finished=KEEP_FINISHED)
+        self._rounds = Rounds(self.coordinator, self.exchanges)
+        command = opening(self.log.log_id, self.log.epoch, 0, self.term_ms)
+        self.do(command, actor="coordinator")
+        batch = self.coordinator.take_batch()
+        if batch is None:
+            raise BrokenInvariant("the log could not be taken over")
+        self.log.append(batch.records, at=batch.at, wall=batch.wall)
+        self.synced()
+
+    def _look_back(self) -> None:
+        """Show the watch what has become durable since it looked last."""
+        if self.log.durable == self._watched:
+            return
+        for frame in self.log.read(self._watched + 1):
+            for place, data in enumerate(frame.records, start=frame.first):
+                found = self.watch.feed(Position(place), decode_record(data))
+                self.troubles.extend(map(str, found))
+        self._watched = self.log.durable

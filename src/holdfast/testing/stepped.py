@@ -1,0 +1,142 @@
+"""An executor that runs nothing: its attempts take the time the dice give them.
+
+It answers a payload reversed, so that whoever reads a result can tell whether it is right. It is
+stepped by whoever holds it, like everything else in a simulation.
+"""
+
+from collections import Counter, deque
+from random import Random
+
+from msgspec import Struct
+
+from holdfast.core.ids import LeaseId
+from holdfast.wire.exchange import Done, Failed, Item, Released, Run
+from holdfast.worker.executor import Harvest, Running
+
+LONGEST_MS = 4_000
+
+
+def answer_to(payload: bytes) -> bytes:
+    """What every task of a simulation returns."""
+    return payload[::-1]
+
+
+class Attempt(Struct):
+    """One item in a lane; `until` is when it ends, once it has begun."""
+
+    run: Run
+    item: Item
+    since: int = 0
+    until: int = 0
+    given_up: bool = False
+
+
+class SteppedExecutor:
+    """`failing` is the share of attempts that raise. `ran` counts how often each lease began: more
+    than once would be a broken worker. A thread that was given up keeps its lane to the end."""
+
+    def __init__(self, slots: int, dice: Random, *, failing: float = 0.0) -> None:
+        self.slots = slots
+        self.fatal: str | None = None
+        self.fatal_kind: str | None = None
+        self.ran: Counter[LeaseId] = Counter()
+        self.most_at_once = 0
+        self._dice = dice
+        self._failing = failing
+        self._lanes: list[deque[Attempt]] = [deque() for _ in range(slots)]
+        self._harvest = Harvest([], [], [])
+        self._closed = False
+
+    def start(self) -> None:
+        """There is nothing to bring up."""
+
+    def assign(self, run: Run) -> None:
+        attempts = [Attempt(run, item) for item in run.items]
+        if self._closed:
+            self._harvest.released.extend(_released(attempt) for attempt in attempts)
+        else:
+            self._lanes[run.slot].extend(attempts)
+
+    def advance(self, now_ms: int) -> None:
+        """Let time pass: what is over ends, what is next begins."""
+        for lane in self._lanes:
+            while lane:
+                head = lane[0]
+                if not head.since:
+                    self._begin(head, now_ms)
+                if head.until > now_ms:
+                    break
+                lane.popleft()
+                if not head.given_up:
+                    self._end(head)
+        self.most_at_once = max(self.most_at_once, len(self.running()))
+
+    def next_due(self) -> int:
+        """When the next attempt ends; zero for never."""
+        return min((lane[0].until for lane in self._lanes if lane and lane[0].since), default=0)
+
+    def harvest(self) -> Harvest:
+        harvest, self._harvest = self._harvest, Harvest([], [], [])
+        return harvest
+
+    def running(self) -> list[Running]:
+        heads = [lane[0] for lane in self._lanes if lane and lane[0].since]
+        return [
+            Running(
+                head.run.job_id, head.item.index, head.item.lease_id, head.since,
+                head.run.timeout_ms,
+            )
+            for head in heads
+            if not head.given_up
+        ]  # fmt: skip
+
+    def recall(self, lease_ids: frozenset[LeaseId]) -> None:
+        for number, lane in enumerate(self._lanes):
+            back = [a for a in lane if not a.since and a.item.lease_id in lease_ids]
+            self._lanes[number] = deque(a for a in lane if a not in back)
+            self._harvest.released.extend(_released(attempt) for attempt in back)
+
+    def stop(self, lease_id: LeaseId) -> None:
+        for number, lane in enumerate(self._lanes):
+            for attempt in lane:
+                if attempt.item.lease_id == lease_id:
+                    attempt.given_up = True
+            self._lanes[number] = deque(a for a in lane if a.since or not a.given_up)
+
+    def occupied(self) -> int:
+        return sum(bool(lane) and lane[0].given_up for lane in self._lanes)
+
+    def close(self, grace_ms: int) -> Harvest:
+        self._closed = True
+        for lane in self._lanes:
+            self._harvest.released.extend(_released(a) for a in lane if not a.given_up)
+            lane.clear()
+        return self.harvest()
+
+    def _begin(self, attempt: Attempt, now_ms: int) -> None:
+        self.ran[attempt.item.lease_id] += 1
+        attempt.since = now_ms
+        longest = self._dice.choice((1, 50, LONGEST_MS))
+        attempt.until = now_ms + self._dice.randrange(longest)
+
+    def _end(self, attempt: Attempt) -> None:
+        run, item = attempt.run, attempt.item
+        ran_ms = attempt.until - attempt.since
+        if self._dice.random() < self._failing:
+            self._harvest.failed.append(
+                Failed(
+                    run.job_id, item.index, item.lease_id, ran_ms, "failed", "ValueError: bad",
+                    "", None,
+                )
+            )  # fmt: skip
+        else:
+            result = answer_to(item.payload)
+            self._harvest.done.append(
+                Done(run.job_id, item.index, item.lease_id, ran_ms, result)
+            )
+
+
+def _released(attempt: Attempt) -> Released:
+    return Released(
+        attempt.run.job_id, attempt.item.index, attempt.item.lease_id, bool(attempt.since)
+    )

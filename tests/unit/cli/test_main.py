@@ -1,0 +1,55 @@
+"""The command as a whole."""
+
+import importlib
+
+import click
+import pytest
+
+from holdfast.cli.main import PLACES, LazyCommands
+from holdfast.version import VERSION
+
+
+def test_help_names_every_command_with_its_summary(run) -> None:
+    done = run("--help")
+    assert done.code == 0
+    for name, (_, summary) in PLACES.items():
+        assert name in done.out
+        assert summary[:40] in done.out
+
+
+@pytest.mark.parametrize("name", sorted(PLACES))
+def test_every_command_is_where_it_is_said_to_be_and_helps(run, name: str) -> None:
+    module, _, attribute = PLACES[name][0].partition(":")
+    assert isinstance(getattr(importlib.import_module(module), attribute), click.Command)
+    done = run(name, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert "Usage: holdfast " + name in done.out
+
+
+def test_a_command_that_is_not_installed_is_not_offered() -> None:
+    group = LazyCommands({"ghost": ("holdfast.cli.no_such_module:ghost", "Nothing.")}, name="g")
+    assert group.list_commands(click.Context(group)) == []
+
+
+def test_the_version_is_told(run) -> None:
+    assert run("--version").out == f"holdfast {VERSION}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("nonsense",), ("job", "nonsense"), ("job", "show"), ("job", "list", "-o", "xml"), ("--odd",)],
+)
+def test_wrong_usage_is_code_2_and_names_the_help(run, arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "--help`" in done.err
+
+
+def test_colours_follow_the_option_before_the_environment(
+    run, folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "\x1b" in run("--color", "always", "job", "list", "--data", folder).out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b" in run("job", "list", "--data", folder).out
+    assert "\x1b" not in run("--color", "never", "job", "list", "--data", folder).out
+    assert "\x1b" not in run("job", "list", "--data", folder, "-o", "json").out

@@ -1,0 +1,128 @@
+"""A recorded shape never changes: add a type, or a last field with a default; never edit one."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from holdfast.core import events as e
+from holdfast.core.errors import BrokenInvariant
+from holdfast.core.ids import Index, Instant, LeaseId, Position, WorkerId
+from holdfast.core.record import Record, decode_record, encode_record
+from holdfast.core.spec import JobSpec, RetryPolicy
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "events.json"
+PARTS: tuple[type[msgspec.Struct], ...] = (
+    Record, JobSpec, RetryPolicy, e.Span, e.Start, e.Commit, e.End,
+)  # fmt: skip
+SAMPLES: dict[type, Any] = {
+    JobSpec: JobSpec(name="n", kind="k", target="t"),
+    e.Commit: e.Commit(
+        Index(3), LeaseId(7), 2, Position(9), Instant(11), Position(5), 1, 0, b"result"
+    ),
+    e.End: e.End(
+        Index(3), LeaseId(7), 2, "failed", WorkerId("w"), Position(9), Instant(11), Position(5),
+        "failures", 1, 0, 0, Instant(13), "boom", "trace", 1,
+    ),
+    e.Start: e.Start(Index(3), LeaseId(7), Instant(11)),
+    e.Span: e.Span(Index(0), Index(9)),
+}  # fmt: skip
+
+
+def sample(kind: Any) -> Any:
+    """A value of this type, the same every time."""
+    if kind in SAMPLES:
+        return SAMPLES[kind]
+    info = msgspec.inspect.type_info(kind)
+    if isinstance(info, msgspec.inspect.VarTupleType):
+        inner = info.item_type
+        name = getattr(inner, "cls", None)
+        if name is not None:
+            return (sample(name),)
+        return (b"item",) if isinstance(inner, msgspec.inspect.BytesType) else (4,)
+    plain = {
+        msgspec.inspect.IntType: 4,
+        msgspec.inspect.StrType: "text",
+        msgspec.inspect.BytesType: b"bytes",
+        msgspec.inspect.BoolType: True,
+    }
+    return plain[type(info)]
+
+
+def sample_event(kind: type[e.Event]) -> e.Event:
+    fields = msgspec.structs.fields(kind)
+    values = {}
+    for field in fields:
+        value = sample(field.type)
+        if field.name in ("keys", "job_ids"):
+            value = ("text",)
+        values[field.name] = value
+    return kind(**values)
+
+
+def shape_of(kind: type[msgspec.Struct]) -> list[str]:
+    return [f"{field.name}: {spelled(field)}" for field in msgspec.structs.fields(kind)]
+
+
+def spelled(field: msgspec.structs.FieldInfo) -> str:
+    """The type as one writes it; the union of all events has a list of its own."""
+    if field.name == "events":
+        return "tuple of events"
+    text = getattr(field.type, "__name__", "") if not get_args(field.type) else ""
+    return re.sub(r"\bholdfast\.[a-z.]*", "", text or str(field.type))
+
+
+def written(event: e.Event) -> str:
+    record = Record(Instant(1), "Sample", "actor", "request", "reason", (event,))
+    return encode_record(record).hex()
+
+
+def shapes() -> dict[str, Any]:
+    return {
+        "parts": {part.__name__: shape_of(part) for part in PARTS},
+        "events": {
+            kind.__name__: {"fields": shape_of(kind), "bytes": written(sample_event(kind))}
+            for kind in e.EVENT_TYPES
+        },
+    }
+
+
+def test_no_recorded_shape_has_changed(blessing: bool) -> None:
+    if blessing:
+        GOLDEN.write_text(json.dumps(shapes(), indent=1) + "\n", encoding="utf-8")
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    assert shapes() == golden
+
+
+@pytest.mark.parametrize("name", [kind.__name__ for kind in e.EVENT_TYPES])
+def test_bytes_written_long_ago_are_read_as_the_same_event(name: str) -> None:
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))["events"][name]
+    record = decode_record(bytes.fromhex(golden["bytes"]))
+    (event,) = record.events
+    assert type(event).__name__ == name
+    assert event == sample_event(type(event))
+
+
+def test_an_event_of_a_type_nobody_knows_is_refused_not_skipped() -> None:
+    data = msgspec.msgpack.encode([1, "C", "a", "", "", [["TaskTeleported", "j", 0]]])
+    with pytest.raises(BrokenInvariant):
+        decode_record(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xc1",
+        msgspec.msgpack.encode([1, "C", "a", "", ""]),
+        msgspec.msgpack.encode([1, "C", "a", "", "", [["JobDue"]]]),
+        msgspec.msgpack.encode([1, "C", "a", "", "", [["JobDue", 7]]]),
+        msgspec.msgpack.encode({"at": 1}),
+    ],
+)
+def test_a_malformed_record_is_a_broken_invariant(data: bytes) -> None:
+    with pytest.raises(BrokenInvariant):
+        decode_record(data)
