@@ -82,7 +82,7 @@ def test_every_link_leads_somewhere(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_every_file_a_document_names_is_there(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
-    named = re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|json|md))(?:::\w+)?`", text)
+    named = re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|json|md|txt))(?:::\w+)?`", text)
     missing = [
         place
         for place in named

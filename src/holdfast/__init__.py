@@ -25,7 +25,7 @@ PUBLIC: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 __version__ = VERSION
-__all__ = ["__version__", *PUBLIC]  # noqa: PLE0604 - the keys are strings
+__all__ = [*sorted(["__version__", *PUBLIC])]  # noqa: PLE0604 - the keys are strings
 
 
 def __getattr__(name: str) -> object:

@@ -6,4 +6,4 @@ from holdfast.client.opening import open as open
 from holdfast.client.task import task as task
 
 __version__: str
-__all__ = ["__version__", "Handle", "Holdfast", "Job", "errors", "open", "task"]
+__all__ = ["Handle", "Holdfast", "Job", "__version__", "errors", "open", "task"]

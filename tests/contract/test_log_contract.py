@@ -240,6 +240,12 @@ def test_every_opening_has_a_higher_epoch_even_when_nothing_is_written(world: Wo
     assert next(log.read()).epoch == 5
 
 
+def test_every_opening_after_a_crash_has_a_higher_epoch_too(world: World) -> None:
+    epochs = [world.open().epoch]
+    epochs += [world.crash().epoch for _ in range(3)]
+    assert epochs == [1, 2, 3, 4]
+
+
 def test_a_closed_log_takes_nothing_more_and_closes_twice(world: World) -> None:
     log = world.open()
     log.close()

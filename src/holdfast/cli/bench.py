@@ -41,7 +41,7 @@ COLUMNS = (
 @click.option("--json", "as_json", is_flag=True, help="Write the figures as JSON.")
 @click.option(
     "--repeat",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=REPEAT_LEAST),
     default=REPEAT_LEAST,
     show_default=True,
     help="How often each row runs; the median counts.",

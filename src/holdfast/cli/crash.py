@@ -27,6 +27,7 @@ from holdfast.worker.payloads import decode_result
 
 ITEMS: Final = 400
 KILLS: Final = 3
+IN_HAND: Final = 20
 
 
 class Count(Struct, frozen=True):
@@ -54,7 +55,8 @@ def crash_demo(folder: Path, *, keep: bool) -> int:
     with bar("crash", ITEMS) as advance:
         meter = Meter(advance)
         for number in range(1, KILLS + 1):
-            _kill_at(data, notes, ITEMS * number // (KILLS + 1), meter)
+            # A little before the next items come, so that the kill meets work in hand.
+            _kill_at(data, notes, ITEMS * number // (KILLS + 1) - IN_HAND, meter)
         _finish(data, notes, meter)
     count = compare(look_into(data), notes)
     reading = open_folder(data)

@@ -18,7 +18,7 @@ from holdfast.client.handles import Job
 
 KEY: Final = "crash-demo"
 WORKERS: Final = 4
-FED_AT_ONCE: Final = 50
+FED_AT_ONCE: Final = 100
 
 
 class Diary:

@@ -57,9 +57,9 @@ def _run(folder: Path, *, keep: bool) -> None:
     job = next(iter(reading.state.jobs.values()))
     flaky = f"{job.job_id}/{FLAKY}"
     emit(
-        f"\nDone: {ITEMS} results, their sum is {total:,}. The program has closed the folder; what "
-        f"follows\nis read from its log: {reading.state.position} records, each on disk before "
-        f"anyone was told of it.\n"
+        f"\nDone: {ITEMS} results, their sum is {total:,}. The program has closed the folder.\n"
+        f"What follows is read from its log: {reading.state.position} records, each on disk\n"
+        "before anyone was told of it.\n"
     )
     _type(f"holdfast job list --data {folder}", jobs_table(reading, [job]))
     _type(
@@ -68,8 +68,8 @@ def _run(folder: Path, *, keep: bool) -> None:
     )
     emit(
         "\nItem 5 failed twice. Each failure was recorded, charged to its budget of 3 and\n"
-        "followed by a wait and another try. A worker that dies is charged to another budget:\n"
-        "that is nobody's mistake.\n"
+        "followed by a wait and another try. A worker that dies is charged to another\n"
+        "budget: that is nobody's mistake.\n"
     )
     _next(folder, keep=keep)
 
@@ -97,14 +97,14 @@ def _next(folder: Path, *, keep: bool) -> None:
             "    holdfast job show last              the job in words; -o json for programs\n"
             "    holdfast job list --at 20           the past: as it was after record 20\n"
             "    holdfast task list --state succeeded --limit 5\n"
-            "    holdfast transactions --limit 5     who asked for what, and all that followed\n"
+            "    holdfast transactions --limit 5     who asked what, and what followed\n"
             "    holdfast log verify                 every byte, every link, every conclusion\n"
         )
     else:
         emit("\nThis folder goes now. `holdfast demo --keep` leaves you one to look around in.\n")
     emit(
         "\nNext:\n"
-        "    holdfast demo --crash    kill -9 in the middle, three times; count what was lost\n"
+        "    holdfast demo --crash    kill -9 three times in the middle; count the losses\n"
         "    holdfast states          what can happen to a task, and what cannot\n"
         "    holdfast --help          everything else\n"
     )

@@ -39,7 +39,7 @@ def report(error: BaseException) -> int:
         return _tell(error.format_message(), error.exit_code)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        return _tell(f"{where}{error.strerror or error}", REFUSED)
+        return _tell(f"{where}{error.strerror or error}. Check it and try again.", REFUSED)
     return _ours(error)
 
 

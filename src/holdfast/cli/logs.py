@@ -1,46 +1,50 @@
 """`holdfast log`: verify, dump or measure a log, or take a snapshot of it."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from holdfast.cli.errors import REFUSED, Trouble
 from holdfast.cli.measures import Stats, stats_of
 from holdfast.cli.output import View, draw_fields, emit_json, emit_line, emit_one, note
-from holdfast.cli.reading import folder_of, output_option
+from holdfast.cli.reading import data_option, folder_of, output_option
 from holdfast.cli.spans import size, span
 from holdfast.coordinator.inspect import LogDamaged, Told, look_into
 from holdfast.coordinator.verify import Finding, Flaw, verify_folder
 from holdfast.coordinator.views import rfc3339
 from holdfast.core.transactions import to_json, transaction_of
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-def _folder_argument(command: Any) -> Any:
+
+def _in_folder(command: F) -> F:
+    """`DIR`, or `--data DIR` as the other reading commands have it."""
     argument = click.argument(
         "folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path)
     )
-    return argument(command)
+    return argument(data_option(command))
 
 
 @click.group()
 def log() -> None:
     """Verify, dump or measure a log, or take a snapshot of it.
 
-    DIR is the data folder; without it the one that --data would default to.
+    DIR is the data folder; it may be named by --data or the environment as well.
     """
 
 
 @log.command()
-@_folder_argument
-@output_option()
-def verify(folder: Path | None, form: str) -> int:
+@_in_folder
+@output_option
+def verify(folder: Path | None, data: Path | None, form: str) -> int:
     """Check every frame, the chain, the snapshots, and what they add up to.
 
     Prints the last position, the chain head and the hash of the state. Takes no lock and changes
     nothing. Exits 1 where anything is damaged.
     """
-    path = folder_of(folder)
+    path = folder_of(folder or data)
     try:
         finding = verify_folder(path)
     except LogDamaged as damage:
@@ -54,20 +58,33 @@ def verify(folder: Path | None, form: str) -> int:
 
 
 @log.command()
-@_folder_argument
-@output_option("jsonl", "json", default="jsonl")
+@_in_folder
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["jsonl", "json"]),
+    default="jsonl",
+    show_default=True,
+    help="An object a line, or one document.",
+)
 @click.option("--from", "first", type=click.IntRange(min=1), help="The first position.")
 @click.option("--to", "last", type=click.IntRange(min=1), help="The last position.")
 @click.option("--type", "types", multiple=True, help="Only events of this type; repeat for more.")
 def dump(
-    folder: Path | None, form: str, first: int | None, last: int | None, types: tuple[str, ...]
+    folder: Path | None,
+    data: Path | None,
+    form: str,
+    first: int | None,
+    last: int | None,
+    types: tuple[str, ...],
 ) -> None:
     """Print the events of a log, one a line, in the order they became true.
 
-    Each has position, time, epoch and type, then its own fields. Items and results are the
-    user's: only their sizes are printed.
+    Each has position, time, epoch and type, then its own fields; instants among those are
+    milliseconds of log time. Items and results are the user's: only their sizes are printed.
     """
-    source = look_into(folder_of(folder), lenient=True)
+    source = look_into(folder_of(folder or data), lenient=True)
     wanted = frozenset(types)
     lines = (
         line
@@ -104,25 +121,25 @@ def _own(event: View) -> View:
 
 
 @log.command()
-@_folder_argument
-@output_option()
-def stats(folder: Path | None, form: str) -> None:
+@_in_folder
+@output_option
+def stats(folder: Path | None, data: Path | None, form: str) -> None:
     """Measure a log: frames, records, bytes, what was asked and what became true."""
-    found = stats_of(look_into(folder_of(folder)))
+    found = stats_of(look_into(folder_of(folder or data)))
     emit_one(form, found.view(), _stats_text(found))
 
 
 @log.command()
-@_folder_argument
-@output_option()
-def snapshot(folder: Path | None, form: str) -> None:
+@_in_folder
+@output_option
+def snapshot(folder: Path | None, data: Path | None, form: str) -> None:
     """Make a snapshot now, so that the next start replays only what comes after it.
 
     Needs the folder for itself: a running program makes its own snapshots.
     """
     from holdfast.cli.snapshots import snapshot_now
 
-    path = folder_of(folder)
+    path = folder_of(folder or data)
     look_into(path)
     made = snapshot_now(path)
     view = {"position": made.position, "state_hash": made.state_hash}

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -114,6 +115,10 @@ def _terminating() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
+    if threading.current_thread() is not threading.main_thread():
+        # Signals belong to the main thread; a program that calls us elsewhere keeps its own ways.
+        yield
+        return
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield

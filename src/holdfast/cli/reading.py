@@ -45,23 +45,23 @@ def at_option(command: F) -> F:
     )(command)
 
 
-def output_option(*forms: str, default: str = "table") -> Callable[[F], F]:
+def output_option(command: F) -> F:
     return click.option(
         "-o",
         "--output",
         "form",
-        type=click.Choice(forms or FORMS),
-        default=default,
+        type=click.Choice(FORMS),
+        default="table",
         show_default=True,
         envvar="HOLDFAST_OUTPUT",
         show_envvar=True,
         help="The form of what is printed.",
-    )
+    )(command)
 
 
 def reads(command: F) -> F:
     """`--data`, `--at` and `-o` together."""
-    return data_option(at_option(output_option()(command)))
+    return data_option(at_option(output_option(command)))
 
 
 def folder_of(data: Path | None) -> Path:

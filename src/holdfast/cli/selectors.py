@@ -19,25 +19,22 @@ _SPAN: Final = re.compile(r"(\d+)(?:-(\d+))?")
 def find_job(reading: Reading, text: str) -> Job:
     """The one job meant by `text`."""
     jobs = reading.state.jobs
-    exact = jobs.get(JobId(text))
-    if exact is not None:
-        return exact
-    if text == LAST:
+    if text == LAST and JobId(LAST) not in jobs:
         if not jobs:
             raise Trouble(
                 f"there is no job in {reading.path} yet. `holdfast demo --keep` makes one.",
                 NOT_FOUND,
             )
         return next(reversed(jobs.values()))
-    # A number is a whole name: 1 must never come to mean 17 because job 1 was forgotten.
-    is_prefix = bool(text) and not text.isdigit()
-    found = [job for job_id, job in jobs.items() if is_prefix and job_id.startswith(text)]
+    found = _named(reading, text)
     if len(found) == 1:
         return found[0]
     if found:
         names = ", ".join(job.job_id for job in found[:SHOWN])
         more = ", …" if len(found) > SHOWN else ""
-        raise Trouble(f"{text} is the beginning of {len(found)} jobs: {names}{more}.", USAGE)
+        raise Trouble(
+            f"{text} is the beginning of {len(found)} jobs: {names}{more}. Write more of it.", USAGE
+        )
     raise Trouble(
         f"there is no job {text} in {reading.path}. `holdfast job list --data {reading.path}` "
         "lists what there is.",
@@ -51,7 +48,7 @@ def recall(reading: Reading, text: str) -> Reading:
     A job that ended long ago is forgotten by a record. The log still has everything before it.
     """
     name = text.rpartition("/")[0] or text
-    if JobId(name) in reading.state.jobs or name == LAST:
+    if name == LAST or _named(reading, name):
         return reading
     for told in reading.folder.records(0, reading.state.position):
         for event in told.record.events:
@@ -92,3 +89,17 @@ def find_one_task(reading: Reading, text: str) -> tuple[Job, Index]:
             f"{text} means {len(indices):,} tasks: name one, such as {job.job_id}/0.", USAGE
         )
     return job, Index(indices[0])
+
+
+def _named(reading: Reading, text: str) -> list[Job]:
+    """The job of this name, else those whose names begin with it.
+
+    A number is a whole name: 1 must never come to mean 17 because job 1 was forgotten.
+    """
+    jobs = reading.state.jobs
+    exact = jobs.get(JobId(text))
+    if exact is not None:
+        return [exact]
+    if not text or text.isdigit():
+        return []
+    return [job for job_id, job in jobs.items() if job_id.startswith(text)]

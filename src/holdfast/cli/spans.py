@@ -24,6 +24,11 @@ def span(ms: int) -> str:
     return "".join(f"{value}{unit}" for value, unit in parts if value)
 
 
+def clock(time: str | None) -> str | None:
+    """`11-15 10:57:15.565`: a time of RFC 3339 for a column where everybody knows the year."""
+    return None if time is None else time[5:23].replace("T", " ")
+
+
 def size(count: int) -> str:
     """`512 B`, `1.4 KiB`, `38.0 MiB`."""
     if count < 1_024:

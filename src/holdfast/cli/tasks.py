@@ -1,5 +1,6 @@
 """`holdfast task`: list the tasks of a job, or show one with its attempts."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -20,7 +21,7 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.reading import folder_of, reads
 from holdfast.cli.selectors import LAST, find_one_task, find_tasks, recall
-from holdfast.cli.spans import span
+from holdfast.cli.spans import clock, span
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import Moment, open_folder
 from holdfast.coordinator.views import task_view
@@ -51,9 +52,11 @@ def list_tasks(
     states = chosen_states(state, [each.name for each in TaskState])
     reading = recall(open_folder(folder_of(data), at), selector)
     job, indices = find_tasks(reading, selector)
-    found = [index for index in map(Index, indices) if state_of(job, index).name in states]
+    found: Sequence[int] = indices
+    if state:
+        found = [index for index in indices if state_of(job, Index(index)).name in states]
     chosen = shorten(found, limit, form, f"tasks of job {job.job_id}")
-    views = [task_view(job, index, reading.wall) for index in chosen]
+    views = [task_view(job, Index(index), reading.wall) for index in chosen]
     drawn = ""
     if form in ("table", "wide"):
         if not views:
@@ -81,15 +84,16 @@ def show_task(selectors: tuple[str, ...], data: Path | None, at: Moment | None, 
             job, index = find_one_task(reading, selector)
             indices = range(index, index + 1)
         views += [task_detail(reading, job, Index(index)) for index in indices]
+    wide = form == "wide"
     if len(views) == 1:
-        emit_one(form, views[0], task_text(views[0]))
+        emit_one(form, views[0], task_text(views[0], wide=wide))
     elif form == "json":
         emit_json({"tasks": views})
     elif form == "jsonl":
         for view in views:
             emit_line(view)
     else:
-        emit_list(form, "tasks", views, "\n".join(task_text(view) for view in views))
+        emit_list(form, "tasks", views, "\n".join(task_text(view, wide=wide) for view in views))
 
 
 def tasks_table(views: list[View]) -> str:
@@ -99,14 +103,16 @@ def tasks_table(views: list[View]) -> str:
         Column("ATTEMPT", right=True),
         Column("LEASE", right=True),
         Column("WORKER", elastic=True),
-        Column("STARTED"),
-        Column("NOT BEFORE"),
+        Column("STARTED UTC"),
+        Column("NOT BEFORE UTC"),
     ]
-    names = ("id", "state", "attempt", "lease_id", "worker", "started_at", "not_before")
-    return draw(columns, [[view[name] for name in names] for view in views])
+    names = ("id", "state", "attempt", "lease_id", "worker")
+    times = ("started_at", "not_before")
+    rows = [[*(view[n] for n in names), *(clock(view[t]) for t in times)] for view in views]
+    return draw(columns, rows)
 
 
-def task_text(view: View) -> str:
+def task_text(view: View, *, wide: bool = False) -> str:
     """One task in words: how it stands, what it has used, and each attempt."""
     failures, losses = view["failures"], view["losses"]
     state = view["state"] + (f" ({view['reason']})" if view["reason"] else "")
@@ -123,27 +129,36 @@ def task_text(view: View) -> str:
     ]
     text = draw_fields(fields)
     if view["attempts"]:
-        text += "\n" + attempts_table(view["attempts"])
+        text += "\n" + attempts_table(view["attempts"], wide=wide)
     if view["traceback"]:
         text += "\n" + clean_text(view["traceback"]).rstrip() + "\n"
     return text
 
 
-def attempts_table(attempts: list[View]) -> str:
+def attempts_table(attempts: list[View], *, wide: bool = False) -> str:
     columns = [
         Column("ATTEMPT"),
         Column("STATUS"),
         Column("REASON"),
-        Column("LEASE", right=True),
         Column("WORKER", elastic=True),
-        Column("STARTED"),
+        Column("STARTED UTC"),
         Column("TOOK", right=True),
         Column("EXIT", right=True),
         Column("ERROR", elastic=True),
     ]
-    names = ("id", "status", "reason", "lease_id", "worker", "started_at")
     rows = []
     for view in attempts:
         took = None if view["duration_ms"] is None else span(view["duration_ms"])
-        rows.append([*(view[name] for name in names), took, view["exit_code"], view["error"]])
+        rows.append(
+            [
+                *(view[name] for name in ("id", "status", "reason", "worker")),
+                *(clock(view["started_at"]), took, view["exit_code"], view["error"]),
+            ]
+        )
+    if wide:
+        more = ("lease_id", "lease_expires_at", "finished_at", "charged", "position")
+        columns += [Column(name.replace("_", " ").upper()) for name in more]
+        rows = [
+            [*row, *(view[name] for name in more)] for row, view in zip(rows, attempts, strict=True)
+        ]
     return draw(columns, rows)

@@ -6,6 +6,7 @@ import click
 
 from holdfast.cli.output import Column, View, draw, emit_list, note
 from holdfast.cli.reading import folder_of, reads
+from holdfast.cli.spans import clock
 from holdfast.coordinator.inspect import Moment, Told, look_into
 from holdfast.coordinator.views import rfc3339
 from holdfast.core.transactions import to_json, transaction_of
@@ -44,13 +45,19 @@ def transaction_view(told: Told) -> View:
 def transactions_table(views: list[View], *, wide: bool) -> str:
     columns = [
         Column("POSITION", right=True),
-        Column("TIME"),
+        Column("TIME UTC"),
         Column("COMMAND"),
         Column("ACTOR", elastic=True),
         Column("ACTIONS", elastic=True),
     ]
     rows = [
-        [view["position"], view["time"], view["command"], view["actor"], _actions(view, wide)]
+        [
+            view["position"],
+            view["time"] if wide else clock(view["time"]),
+            view["command"],
+            view["actor"],
+            _actions(view, wide),
+        ]
         for view in views
     ]
     return draw(columns, rows)

@@ -19,7 +19,7 @@ def open(
     executor: Literal["threads", "processes"] = "threads",
     workers: int | None = None,
     grace: Duration = DEFAULT_GRACE,
-    history: int | str | None = "4Gi",
+    history: int | str | None = "256Mi",
     archive: str | Path | None = None,
     keep_finished: int = 10_000,
 ) -> Holdfast:

@@ -7,7 +7,7 @@ early: what is left is true, and its first attempt has a number greater than 1.
 """
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -19,6 +19,14 @@ from holdfast.core.ids import NEVER, NOWHERE, Index, JobId, Position, attempt_na
 from holdfast.core.job import Job, state_of
 from holdfast.core.state import State
 from holdfast.core.task import Task, TaskState
+
+_UNDER_WAY: Final = (TaskState.LEASED, TaskState.RUNNING)
+_TROUBLED: Final = (
+    TaskState.WAITING,
+    TaskState.QUARANTINED,
+    TaskState.KILLED,
+    TaskState.UNSCHEDULABLE,
+)
 
 
 class Past(Protocol):
@@ -62,16 +70,16 @@ def task_detail(past: Past, job: Job, index: Index) -> View:
     failures, losses = _used(task, last)
     state = state_of(job, index)
     end = last.fate if last is not None and isinstance(last.fate, e.End) else None
-    is_well = state in (TaskState.SUCCEEDED, TaskState.COMMITTED)
-    reason = None if is_well or end is None else end.reason
+    # What a former attempt came to says nothing of one that is under way or went well.
+    trouble = end if state in _TROUBLED else None
     return {
         **task_view(job, index, past.wall),
-        "reason": stop or reason,
+        "reason": stop or (trouble.reason if trouble is not None else None),
         "failures": {"used": failures, "allowed": job.spec.retries},
         "losses": {"used": losses, "allowed": job.spec.max_losses},
-        "error": None if is_well or end is None else end.error or None,
-        "traceback": None if is_well or end is None else end.traceback or None,
-        "exit_code": _exit_code(last),
+        "error": (trouble.error or None) if trouble is not None else None,
+        "traceback": (trouble.traceback or None) if trouble is not None else None,
+        "exit_code": _exit_code(last) if state not in _UNDER_WAY else None,
         "finished_at": _finished_at(past, job, index, state),
         "result_bytes": len(last.fate.result) if last and isinstance(last.fate, e.Commit) else None,
         "attempts": attempts_of(past, job.job_id, index),

@@ -139,7 +139,7 @@ class Folder:
     def records(self, first: int = 0, last: int | None = None) -> Iterator[Told]:
         """The records from `first` (by default the oldest kept) to `last`, in order."""
         until = self.last if last is None else min(last, self.last)
-        start = max(first, self.oldest) if first <= 0 else first
+        start = first or self.oldest
         if start > until:
             return
         for frame in self.reader.read(start):

@@ -11,6 +11,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     `archive` where that is given, else deleted. None keeps all."""
 
     snapshot_bytes: int = 64 * 1024 * 1024
-    history_bytes: int | None = 4 * 1024 * 1024 * 1024
+    history_bytes: int | None = 256 * 1024 * 1024
     archive: Path | None = None
     keep_finished: int = 10_000

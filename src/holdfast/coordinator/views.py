@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.core.ids import NEVER, Index, task_name
-from holdfast.core.job import Job, counts, is_finished, job_reason, job_state, state_of
+from holdfast.core.job import Job, counts, job_reason, job_state, state_of
 from holdfast.core.spec import NO_LIMIT, JobSpec
 from holdfast.core.task import Task, TaskState
 
@@ -117,15 +117,6 @@ def attempts_made(job: Job, index: Index) -> int:
     if job.attempts is None or index >= len(job.attempts):
         return 0
     return job.attempts[index]
-
-
-def progress(job: Job) -> tuple[int, int]:
-    """How many tasks have ended, and how many there are."""
-    return job.count - job.unfinished, job.count
-
-
-def is_over(job: Job) -> bool:
-    return is_finished(job)
 
 
 def _waits_until(job: Job, task: Task | None, wall: Wall) -> str | None:

@@ -157,6 +157,8 @@ def tasks_retried(state: State, event: e.TasksRetried, position: Position, at: I
     job.cause = ""
     # The times of the first generation have passed; a retry is not meant to end by them at once.
     job.times_out_at = job.schedule_by = job.deadline_wall = NEVER
+    # The timer of a dated job may have gone while nothing of it was left to run.
+    state.set_wall_timer(job, job.not_before_wall)
     job.updated_at = at
 
 

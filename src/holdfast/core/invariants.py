@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from holdfast.core.ids import NEVER, JobId, LeaseId, WorkerId, task_name
+from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, WorkerId, task_name
 from holdfast.core.job import Job, JobState, counts, job_state
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, KILLED_BY_LIMIT, Task, TaskState
@@ -133,11 +133,29 @@ def nothing_in_limbo(state: State) -> Iterator[Finding]:
                 on_its_way = task.index in due or asleep
             if not on_its_way:
                 yield task_name(job.job_id, task.index), f"it is {task.state.name} and in limbo"
-        limits = [(at, job.job_id) in timers for at in (job.times_out_at, job.schedule_by) if at]
-        if job.deadline_wall != NEVER:
-            limits.append((job.deadline_wall, job.job_id) in dated)
-        if not job.cause and not all(limits):
+        if not job.cause and not _limits_are_set(state, job, timers, dated):
             yield job.job_id, "one of its limits in time has no timer"
+
+
+def _limits_are_set(
+    state: State,
+    job: Job,
+    timers: frozenset[tuple[Instant, JobId]],
+    dated: frozenset[tuple[Instant, JobId]],
+) -> bool:
+    """Whether the tick will look at the job when each of its limits comes.
+
+    A scheduling deadline is about tasks that no worker ever took; once it passed, or none of those
+    is left, it has done its work.
+    """
+    if job.times_out_at != NEVER and (job.times_out_at, job.job_id) not in timers:
+        return False
+    if job.deadline_wall != NEVER and (job.deadline_wall, job.job_id) not in dated:
+        return False
+    if job.schedule_by <= state.time or (job.schedule_by, job.job_id) in timers:
+        return True
+    records = (job.tasks or {}).values()
+    return FRESH not in job.states and all(task.attempt for task in records)
 
 
 def _is_in_hand(state: State, task: Task) -> bool:

@@ -14,6 +14,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 SECTOR_BYTES: Final = 512
+TORN_BYTES: Final = 40
 
 
 class CrashNow(BaseException):
@@ -52,8 +53,13 @@ class _File:
         self.durable = self._settled(len(self.cached), self.dirty)
         self.dirty.clear()
 
-    def forget_dirt(self) -> None:
-        """A failed sync: the pages count as clean, read well, and never reach the platter."""
+    def forget_dirt(self, *, tearing: bool) -> None:
+        """A failed sync: the pages count as clean, read well, and never reach the platter whole."""
+        if tearing:
+            for sector in self.dirty:
+                start = sector * SECTOR_BYTES
+                end = min(start + TORN_BYTES, len(self.durable), len(self.cached))
+                self.durable[start:end] = self.cached[start:end]
         self.dirty.clear()
 
     def after_power_cut(self, dice: Random) -> bytes:
@@ -109,6 +115,7 @@ class FaultyDisk:
         self.write_budget: int | None = None
         self.largest_write: int | None = None
         self.fail_sync_at: int | None = None
+        self.tear_failed_sync = False
         self.crash_at: int | None = None
         self.on_operation: Callable[[str, Path], None] | None = None
         self.is_off = False
@@ -307,7 +314,7 @@ class FaultyDisk:
         try:
             self._fail_sync_if_due()
         except OSError:
-            opened.file.forget_dirt()
+            opened.file.forget_dirt(tearing=self.tear_failed_sync)
             raise
         opened.file.sync()
 

@@ -107,6 +107,12 @@ def appends(witness: Witness) -> None:
         witness.put(log, *batch(number))
         if number % 9 == 8:
             log.note_idle()
+        if number % 9 == 4:
+            # Not idle at all: a frame is under way, and the hint must not speak of it.
+            witness.written.append(b"under way")
+            log.append([b"under way"], at=0, wall=0)
+            log.note_idle()
+            witness.acked = log.sync()
 
 
 def rotations(witness: Witness) -> None:

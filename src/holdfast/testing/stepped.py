@@ -32,10 +32,13 @@ class Attempt(Struct):
 
 
 class SteppedExecutor:
-    """`failing` is the share of attempts that raise. `ran` counts how often each lease began: more
+    """`failing` is the share of attempts that raise; `takes_ms` how long each takes, where the dice
+    shall not say. `ran` counts how often each lease began: more
     than once would be a broken worker. A thread that was given up keeps its lane to the end."""
 
-    def __init__(self, slots: int, dice: Random, *, failing: float = 0.0) -> None:
+    def __init__(
+        self, slots: int, dice: Random, *, failing: float = 0.0, takes_ms: int | None = None
+    ) -> None:
         self.slots = slots
         self.fatal: str | None = None
         self.fatal_kind: str | None = None
@@ -43,6 +46,7 @@ class SteppedExecutor:
         self.most_at_once = 0
         self._dice = dice
         self._failing = failing
+        self._takes_ms = takes_ms
         self._lanes: list[deque[Attempt]] = [deque() for _ in range(slots)]
         self._harvest = Harvest([], [], [])
         self._closed = False
@@ -116,8 +120,11 @@ class SteppedExecutor:
     def _begin(self, attempt: Attempt, now_ms: int) -> None:
         self.ran[attempt.item.lease_id] += 1
         attempt.since = now_ms
-        longest = self._dice.choice((1, 50, LONGEST_MS))
-        attempt.until = now_ms + self._dice.randrange(longest)
+        if self._takes_ms is not None:
+            attempt.until = now_ms + self._takes_ms
+        else:
+            longest = self._dice.choice((1, 50, LONGEST_MS))
+            attempt.until = now_ms + self._dice.randrange(longest)
 
     def _end(self, attempt: Attempt) -> None:
         run, item = attempt.run, attempt.item

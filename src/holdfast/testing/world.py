@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.core import commands as c
 from holdfast.core.apply import apply, replay
 from holdfast.core.decide import decide
+from holdfast.core.decide.tick import still_due
 from holdfast.core.decision import Accepted, Decision
 from holdfast.core.events import AnyEvent, LeasesGranted
 from holdfast.core.freeze import fingerprint, freeze, thaw
@@ -50,7 +51,21 @@ class World:
             self.append(
                 Record(self.now, name, self.actor, request_id, reason, decision.events)
             )
+        if isinstance(command, c.Tick):
+            self._prune(command)
         return decision
+
+    def _prune(self, tick: c.Tick) -> None:
+        """Timers that have done their work go after every tick, as they do in a coordinator."""
+        state, jobs = self.state, self.state.jobs
+        for timers, limit in ((state.timers, self.now), (state.wall_timers, tick.wall)):
+            past = [entry for entry in timers if entry[0] <= limit]
+            kept = [
+                (at, job_id)
+                for at, job_id in past
+                if job_id in jobs and still_due(jobs[job_id], tick, self.now)
+            ]
+            timers[:] = sorted([*kept, *(entry for entry in timers if entry[0] > limit)])
 
     def append(self, record: Record) -> None:
         data = encode_record(record)

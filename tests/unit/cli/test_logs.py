@@ -173,3 +173,14 @@ def test_a_folder_without_a_log_is_not_found_and_not_made(run, tmp_path: Path, v
     done = run("log", verb, tmp_path / "nowhere")
     assert (done.code, done.out) == (4, "")
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_the_folder_may_be_named_as_for_other_commands(
+    run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("log", "stats", "--data", folder, "-o", "quiet").code == 0
+    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(folder))
+    # A form that a dump has not is no reason to refuse it.
+    monkeypatch.setenv("HOLDFAST_OUTPUT", "name")
+    assert len(run("log", "stats").out.strip()) == 32
+    assert json.loads(run("log", "dump", "--to", 1).out)["position"] == 1

@@ -93,6 +93,7 @@ def test_in_the_past_a_task_has_only_the_attempts_it_had_then(run, folder: Path)
     then = shown(run, folder, "1/0", "--at", 5)
     assert (then["state"], then["reason"], then["error"]) == ("WAITING", "failed", "boom")
     assert [attempt["attempt"] for attempt in then["attempts"]] == [1]
+    assert then["failures"] == {"used": 1, "allowed": 2}
     assert then["not_before"] == "2023-11-14T22:13:20.600Z"
 
 
@@ -138,3 +139,20 @@ def test_a_traceback_is_shown_without_its_control_characters(run, write) -> None
     text = run("task", "show", "last", "--data", write(world)).out
     assert "line 1\n" in text
     assert "\x1b" not in text
+
+
+def test_a_wide_table_has_the_lease_and_the_record_of_each_attempt(run, folder: Path) -> None:
+    narrow = run("task", "show", "1/0", "--data", folder).out
+    wide = run("task", "show", "1/0", "--data", folder, "-o", "wide").out
+    assert "LEASE ID" in wide
+    assert "LEASE ID" not in narrow
+    (first,) = [line for line in wide.splitlines() if line.startswith("1/0:1")]
+    assert first.split()[-2:] == ["failures", "5"]
+
+
+def test_a_former_failure_is_not_told_of_the_attempt_under_way(run, folder: Path) -> None:
+    task = shown(run, folder, "1/0", "--at", 7)
+    assert (task["state"], task["reason"], task["error"]) == ("RUNNING", None, None)
+    assert task["exit_code"] is None
+    assert task["failures"]["used"] == 1
+    assert [attempt["error"] for attempt in task["attempts"]] == ["boom", None]

@@ -25,7 +25,7 @@ class Diary:
         self.lines: list[str] = []
 
     def begin(self, now: JobNow) -> None:
-        self.lines.append(f"begin {len(now.states)} {now.sealed} {now.ended}")
+        self.lines.append(f"begin {len(now.states)} {now.sealed} {now.ended}".rstrip())
 
     def grown(self, count: int, sealed: bool) -> None:
         self.lines.append(f"grown {count} {sealed}")

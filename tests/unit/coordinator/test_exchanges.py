@@ -7,60 +7,17 @@ import pytest
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted
-from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
+from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import TaskState
 from holdfast.scheduler.plan import LONGEST_RUN
 from holdfast.testing.clock import ManualClock, SeededDice
+from holdfast.testing.post import Post
 from holdfast.testing.service import Service
-from holdfast.wire.exchange import Capacity, Done, Exchange, Failed, Released, Reply, Run, Started
+from holdfast.wire.exchange import Done, Failed, Released, Run, Started
 
 SPEC = JobSpec(name="work", kind="function", target="work")
 TERM_MS = 10_000
-
-
-class Post:
-    """A worker played by hand: it says exactly what the test says, and keeps what it is told."""
-
-    def __init__(self, service: Service, *, name: str = "w", incarnation: int = 1) -> None:
-        self.service = service
-        self.name = WorkerId(name)
-        self.incarnation = incarnation
-        self.replies: list[Reply] = []
-        self.number = 0
-
-    def say(
-        self,
-        *,
-        number: int | None = None,
-        seen: int | None = None,
-        slots: int = 1,
-        held: tuple[int, ...] = (),
-        started: tuple[Started, ...] = (),
-        done: tuple[Done, ...] = (),
-        failed: tuple[Failed, ...] = (),
-        released: tuple[Released, ...] = (),
-        occupied: int = 0,
-        draining: bool = False,
-    ) -> None:
-        """Say it without waiting for anything; the next turn may answer."""
-        self.number = self.number + 1 if number is None else number
-        capacity = Capacity(slots, slots * 1_000, 1 << 30, 0)
-        if seen is None:
-            seen = self.number - 1
-        exchange = Exchange(
-            self.name, self.incarnation, self.number, seen, capacity, started, done, failed,
-            released, tuple(map(LeaseId, held)), occupied, draining,
-        )  # fmt: skip
-        self.service.exchanges.take(exchange, self.replies.append)
-
-    def hear(self, **said: object) -> Reply:
-        """Say it and wait until everything is durable: the newest answer."""
-        before = len(self.replies)
-        self.say(**said)  # type: ignore[arg-type]
-        self.service.settle()
-        assert len(self.replies) == before + 1, "there was no answer"
-        return self.replies[-1]
 
 
 def a_service(term_ms: int = 0) -> Service:

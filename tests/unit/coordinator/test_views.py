@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, target_view, task_view
 from holdfast.core import commands as c
-from holdfast.core.ids import Index, JobId
+from holdfast.core.ids import Index, Instant, JobId
 from holdfast.core.spec import JobSpec
 from holdfast.testing.world import World
 
@@ -80,7 +80,8 @@ def test_a_task_that_waits_says_until_when() -> None:
     job = world.state.jobs[JobId("1")]
     until = rfc3339(world.now + 700 + OFFSET)
     assert task_view(job, Index(0), wall)["not_before"] == until
-    world.did(c.RescheduleTask(job_id=JobId("1"), index=Index(1), not_before_wall=OFFSET))  # type: ignore[arg-type]
+    dated = Instant(OFFSET)
+    world.did(c.RescheduleTask(job_id=JobId("1"), index=Index(1), not_before_wall=dated))
     assert task_view(job, Index(1), wall)["not_before"] == rfc3339(OFFSET)
 
 

@@ -77,6 +77,22 @@ def test_space_prepared_too_small_for_a_large_frame_is_made_larger() -> None:
     assert records_of(log) == [b"L" * 100_000]
 
 
+@pytest.mark.parametrize("size", [10, SEGMENT_BYTES, 100_000])
+def test_whatever_lies_in_the_space_prepared_ahead_is_made_zero_and_of_the_right_size(
+    size: int,
+) -> None:
+    disk = FaultyDisk()
+    log = open_log(disk)
+    disk.plant(WAL / "next.seg", b"g" * size)
+    put(log, b"x" * 3900)
+    put(log, b"y" * 3900)
+    content = disk.content(log._segment.path)
+    assert len(content) == SEGMENT_BYTES
+    assert not content[log._segment.end :].strip(b"\0")
+    disk.restart()
+    assert open_log(disk).torn is None
+
+
 def test_a_frame_beyond_the_cap_is_refused_and_nothing_happens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,18 +2,18 @@
 
 import errno
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from holdfast.core.errors import LogFailed
 from holdfast.testing.disks import FaultyDisk
 from holdfast.wal import FileLog, LogDamaged, write_snapshot
-from holdfast.wal.segments import SEGMENT_HEADER_BYTES, segment_name
+from holdfast.wal.segments import SEGMENT_HEADER_BYTES, decode_header, segment_name
 
 DATA = Path("/data")
 WAL = DATA / "wal"
 SEGMENT_BYTES = 8192
-MIB = 1024 * 1024
 
 
 def open_log(disk: FaultyDisk, size: int | None = SEGMENT_BYTES) -> FileLog:
@@ -55,6 +55,97 @@ def test_an_idle_log_remembers_what_it_acknowledged() -> None:
     disk.plant(log._segment.path, content[:end] + bytes(len(content) - end))
     with pytest.raises(LogDamaged, match="position 2 was acknowledged"):
         open_log(disk)
+
+
+def test_what_an_opening_showed_counts_as_acknowledged() -> None:
+    disk = FaultyDisk()
+    log = open_log(disk)
+    put(log, b"a")
+    end = log._segment.end
+    put(log, b"b")
+    disk.restart()
+    path = open_log(disk)._segment.path
+    content = disk.content(path)
+    disk.restart()
+    disk.plant(path, content[:end] + bytes(len(content) - end))
+    with pytest.raises(LogDamaged, match="position 2 was acknowledged"):
+        open_log(disk)
+
+
+def test_a_gap_names_the_segment_that_ends_too_early() -> None:
+    disk, log = long_log()
+    log.close()
+    paths = segments_of(disk)
+    end = log._history.segments[1].end
+    disk.unlink(paths[2])
+    with pytest.raises(LogDamaged) as damaged:
+        open_log(disk)
+    assert (damaged.value.file, damaged.value.offset) == (paths[1], end)
+
+
+def test_a_segment_from_another_history_of_the_same_log_is_named() -> None:
+    disks, second = [], Path()
+    for filler in (b"x", b"y"):
+        disk = FaultyDisk()
+        log = FileLog.open(DATA, disk=disk, segment_bytes=SEGMENT_BYTES, new_id=b"twin" * 4)
+        for _ in range(3):
+            put(log, filler * 3000)
+        second = segments_of(disk)[1]
+        disk.restart()
+        disks.append(disk)
+    disks[0].plant(second, disks[1].content(second))
+    with pytest.raises(LogDamaged, match="does not continue") as damaged:
+        open_log(disks[0])
+    assert damaged.value.file == second
+
+
+def test_a_segment_of_an_earlier_epoch_than_the_one_before_it_is_damage() -> None:
+    disk = FaultyDisk()
+    for _ in range(3):
+        log = open_log(disk)
+        put(log, b"x" * 3000)
+        log.close()
+    path = segments_of(disk)[-1]
+    content = disk.content(path)
+    header = decode_header(path, content)
+    assert header.epoch == 3
+    disk.plant(path, header._replace(epoch=1).encode() + content[SEGMENT_HEADER_BYTES:])
+    with pytest.raises(LogDamaged, match="does not continue"):
+        open_log(disk)
+
+
+def test_a_segment_that_is_not_what_its_name_says_is_damage() -> None:
+    disk = FaultyDisk()
+    log = open_log(disk)
+    log.close()
+    disk.plant(WAL / segment_name(5), disk.content(WAL / segment_name(1)))
+    with pytest.raises(LogDamaged, match="not as it is named"):
+        open_log(disk)
+
+
+def test_a_hint_whose_sync_failed_half_way_is_made_whole_before_the_other_is_touched() -> None:
+    """Else a power cut at that moment would leave neither copy."""
+    disk = FaultyDisk()
+    log = open_log(disk)
+    put(log, b"a")
+    disk.tear_failed_sync = True
+    disk.fail_sync_at = sum(disk.operations[name] for name in ("fsync", "fdatasync", "fsync_dir"))
+    disk.fail_sync_at += 1
+    with pytest.raises(LogFailed, match="hint"):
+        log.note_idle()
+    disk.restart()
+    disk.fail_sync_at = None
+    pictures: list[FaultyDisk] = []
+
+    def take(name: str, path: Path) -> None:
+        if path.name == "acked":
+            pictures.extend(disk.image(Random(number)) for number in range(40))
+
+    disk.on_operation = take
+    open_log(disk)
+    assert len(pictures) >= 160
+    for picture in pictures:
+        assert records_of(open_log(picture)) == [b"a"]
 
 
 @pytest.mark.parametrize("which", ["first", "middle", "last", "all"])

@@ -19,9 +19,11 @@ def kill_job(state: State, command: c.KillJob, now: Instant) -> Decision:
     job = state.jobs.get(command.job_id)
     if job is None:
         return unknown(state, command.job_id)
+    if not command.cause:
+        return Refused(Reason.INVALID, "a job is stopped for a cause")
     if is_finished(job):
         return Accepted((), 0)
-    if job.cause and job.cause in (CANCELLED, command.cause):
+    if job.cause in (CANCELLED, command.cause):
         return Accepted((), 0)  # Stopped already; what is left is owed deliveries.
     left = job.unfinished
     return Accepted(stop_rest(job, command.cause, command.reason, now), left)

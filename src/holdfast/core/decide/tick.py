@@ -66,7 +66,6 @@ def _judge(job: Job, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ...]:
         if spans:
             reason = "no worker took it before its scheduling deadline"
             return (e.TasksUnschedulable(job_id=job.job_id, spans=spans, reason=reason),)
-        return ()
     if _past(job.not_before_wall, command.wall):
         return (e.JobDue(job_id=job.job_id),)
     return tuple(
