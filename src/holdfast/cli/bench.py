@@ -46,7 +46,7 @@ COLUMNS = (
     show_default=True,
     help="How often each row runs; the median counts.",
 )
-@click.option("--quick", is_flag=True, help="Small sizes: a look in a minute, not to be judged.")
+@click.option("--quick", is_flag=True, help="Small sizes: a first look, not to be judged.")
 @click.option(
     "--dir",
     "folder",

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from holdfast.client.amounts import text
 from holdfast.client.errors import Refused
 from holdfast.client.task import Options, options_of
 from holdfast.core.spec import JobSpec
@@ -110,7 +111,7 @@ def _call(
     function: Callable[..., Any], options: Options, kind: str, name: str | None, payload: bytes
 ) -> Call:
     inner = plain(function)
-    known = name or str(getattr(inner, "__name__", type(inner).__name__))
+    known = text(name, "name") or str(getattr(inner, "__name__", type(inner).__name__))
     if options.pickle:
         spec = options.spec("pickle", pickled_target(inner), known)
     else:

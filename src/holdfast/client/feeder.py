@@ -1,7 +1,7 @@
 """Feeding a map: items in chunks, lazily, never more than a window ahead of the workers."""
 
 import threading
-import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
@@ -23,29 +23,74 @@ Encode = Callable[[Any], bytes]
 
 
 class Chunks:
-    """Cuts encoded items into chunks: by number, by size, and by time for a slow source."""
+    """Cuts encoded items into chunks: by number, by size, and by time for a slow source.
+
+    A thread of its own takes the items, a little ahead: a source may fall silent for an hour after
+    any item, and what it gave before that must not wait for what comes after.
+    """
 
     def __init__(self, items: Iterable[object], encode: Encode, *, digests: bool) -> None:
         self._items: Iterator[object] = iter(items)
         self._encode = encode
         self._hash = blake2b(digest_size=16) if digests else None
+        self._changed = threading.Condition()
+        self._taken: deque[bytes] = deque()
+        self._bytes = 0
+        self._is_over = False
+        self._trouble: BaseException | None = None
+        self._taker: threading.Thread | None = None
         self.exhausted = False
 
     def next(self) -> tuple[bytes, ...]:
+        """The next items, as soon as there are enough or time is up; raises what the source did."""
+        if self._taker is None:
+            self._taker = threading.Thread(target=self._take, name="holdfast-source", daemon=True)
+            self._taker.start()
         chunk: list[bytes] = []
-        size, limit = 0, time.monotonic() + CHUNK_SECONDS
-        encode = self._encode
-        for item in self._items:
-            payload = encode(item)
-            chunk.append(payload)
-            size += len(payload)
-            if len(chunk) >= CHUNK_ITEMS or size >= CHUNK_BYTES or time.monotonic() >= limit:
-                break
-        else:
-            self.exhausted = True
+        size = 0
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken or self._is_over)
+            self._changed.wait_for(self._is_enough, CHUNK_SECONDS)
+            while self._taken and len(chunk) < CHUNK_ITEMS and size < CHUNK_BYTES:
+                chunk.append(self._taken.popleft())
+                size += len(chunk[-1])
+            self._bytes -= size
+            self._changed.notify_all()
+            self.exhausted = self._is_over and not self._taken and self._trouble is None
+            if not chunk and self._trouble is not None:
+                raise self._trouble
         if self._hash is not None:
             self._hash.update(b"".join(chunk))
         return tuple(chunk)
+
+    def stop(self) -> None:
+        """Nobody will ask again. A source that is stuck is left to itself."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def _take(self) -> None:
+        try:
+            for item in self._items:
+                payload = self._encode(item)
+                with self._changed:
+                    self._changed.wait_for(self._has_space)
+                    if self._is_over:
+                        return
+                    self._taken.append(payload)
+                    self._bytes += len(payload)
+                    if len(self._taken) == 1 or self._is_enough():
+                        self._changed.notify_all()
+        except BaseException as error:  # noqa: BLE001 - whatever the source raises ends the feeding
+            self._trouble = error
+        self.stop()
+
+    def _is_enough(self) -> bool:
+        return self._is_over or len(self._taken) >= CHUNK_ITEMS or self._bytes >= CHUNK_BYTES
+
+    def _has_space(self) -> bool:
+        full = len(self._taken) >= 2 * CHUNK_ITEMS or self._bytes >= 2 * CHUNK_BYTES
+        return self._is_over or not full
 
     def skip(self, count: int) -> int:
         """Pass over items that are recorded already, hashing them; how many there were."""
@@ -85,6 +130,7 @@ class Feeder(Feeding):
         """Give up feeding: the job stays open and is settled by the next opening. A source that
         is stuck is not waited for; what it yields later finds the folder closed."""
         self._stopping = True
+        self._chunks.stop()
         with self._feed.changed:
             self._feed.changed.notify_all()
         self._thread.join(STOP_SECONDS)

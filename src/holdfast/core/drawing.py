@@ -17,7 +17,7 @@ from holdfast.core import attempt, lease, task
 from holdfast.core import events as e
 from holdfast.core.job import JobState
 from holdfast.core.pairs import PAIRS
-from holdfast.core.svg import svg_of
+from holdfast.core.svg import stacked, svg_of
 
 
 class Arrow(Struct, frozen=True):
@@ -52,9 +52,9 @@ _JOB_MOVES: Final[tuple[tuple[JobState, JobState, str], ...]] = (
     (JobState.RUNNING, JobState.UNSCHEDULABLE, "all ended, one unschedulable"),
     (JobState.FAILED, JobState.PENDING, "retried, and nothing had ever started"),
     (JobState.FAILED, JobState.RUNNING, "retried"),
-    (JobState.KILLED, JobState.RUNNING, "retried, where a task is in quarantine"),
+    (JobState.KILLED, JobState.RUNNING, "retried, where a task may come back"),
     (JobState.KILLED, JobState.PENDING, "retried, and nothing had ever started"),
-    (JobState.UNSCHEDULABLE, JobState.RUNNING, "retried, where a task is in quarantine"),
+    (JobState.UNSCHEDULABLE, JobState.RUNNING, "retried, where a task may come back"),
     (JobState.UNSCHEDULABLE, JobState.PENDING, "retried, and nothing had ever started"),
 )
 
@@ -182,11 +182,12 @@ def draw(name: str, form: str) -> str:
 
 
 def draw_all(form: str) -> str:
-    """Every machine in one text: one JSON document, or the drawings one after another."""
+    """Every machine in one text: one JSON document, one picture, or one text after another."""
     if form == "json":
         drawn = {machine.name: machine for machine in machines()}
         return msgspec.json.format(msgspec.json.encode(drawn), indent=2).decode() + "\n"
-    return "\n".join(FORMATS[form](machine) for machine in machines())
+    drawn_each = [FORMATS[form](machine) for machine in machines()]
+    return stacked(drawn_each) if form == "svg" else "\n".join(drawn_each)
 
 
 def pairs_table() -> str:

@@ -8,6 +8,7 @@ construction. Lines may cross; text is never crossed by another arrow's lane.
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from re import compile as pattern
 from typing import Final
 
 from msgspec import Struct
@@ -31,6 +32,9 @@ _STYLE: Final = (
     "@media (prefers-color-scheme:dark){text{fill:#e5e7eb}.label{fill:#9ca3af}"
     "rect{fill:#1e293b;stroke:#94a3b8}.final{fill:#064e3b;stroke:#34d399}circle{fill:#e5e7eb}}"
 )
+
+
+_SIZE: Final = pattern(r'width="([\d.]+)" height="([\d.]+)"')
 
 
 class _Port(Struct):
@@ -84,6 +88,18 @@ def svg_of(
     for box in layout.boxes:
         parts.extend(_box_parts(box, layout, box.name == initial, box.name in rests))
     return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def stacked(drawings: Sequence[str]) -> str:
+    """Several drawings of ours as one, below each other: a file holds one picture."""
+    sizes = [_SIZE.search(drawing) for drawing in drawings]
+    parts, width, y = [], 0.0, 0.0
+    for drawing, size in zip(drawings, sizes, strict=True):
+        parts.append(drawing.replace("<svg ", f'<svg y="{y:g}" ', 1))
+        if size is not None:
+            width, y = max(width, float(size[1])), y + float(size[2])
+    head = f'viewBox="0 0 {width:g} {y:g}" width="{width:g}" height="{y:g}"'
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {head}>', *parts, "</svg>"]) + "\n"
 
 
 def _lay_out(states: Sequence[str], edges: list[Edge]) -> _Layout:

@@ -27,6 +27,7 @@ class Witness:
         self.disk = disk
         self.written: list[bytes] = []
         self.acked = 0
+        self.keeps_first = False
 
     def open(self) -> FileLog:
         return FileLog.open(DATA, disk=self.disk, segment_bytes=SEGMENT_BYTES)
@@ -42,6 +43,8 @@ class Witness:
         shown = self.state(log, disk)
         if shown != self.written[: len(shown)] or len(shown) < self.acked:
             raise Lost(f"{len(shown)} records are there, {self.acked} were acknowledged")
+        if self.keeps_first and log.record(1)[1] != self.written[0]:
+            raise Lost("a kept record did not outlive its segment")
         if dice.random() < 0.5:
             # Whatever an opening showed must survive the next power cut, synced before or not.
             disk = disk.image(dice)
@@ -166,6 +169,7 @@ def snapshots(witness: Witness) -> None:
             position = witness.snapshot(log)
             kept = [(1, 0, 0, 1, witness.written[0])]
             write_kept(witness.disk, DATA, position, kept)
+            witness.keeps_first = True
             witness.put(log, b"snapshot installed")
             log.drop_segments(position + 1)
             drop_snapshots(witness.disk, DATA)

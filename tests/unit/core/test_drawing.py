@@ -58,7 +58,18 @@ def test_every_form_names_every_state_and_every_move(name: str, form: str) -> No
     for arrow in machine.arrows:
         for label in arrow.labels:
             assert label in drawn
-    assert drawn in draw_all(form) or form == "json"
+    assert drawn in draw_all(form) or form in ("json", "svg")
+
+
+def test_the_picture_of_all_machines_is_one_document_with_each_below_the_other() -> None:
+    root = ET.fromstring(draw_all("svg"))  # noqa: S314 - our own text.
+    inner = list(root)
+    assert len(inner) == len(MACHINES)
+    tops = [float(part.attrib["y"]) for part in inner]
+    heights = [float(part.attrib["height"]) for part in inner]
+    assert tops == [sum(heights[:place]) for place in range(len(inner))]
+    assert float(root.attrib["height"]) == sum(heights)
+    assert float(root.attrib["width"]) == max(float(part.attrib["width"]) for part in inner)
 
 
 def test_the_json_of_all_machines_is_one_document() -> None:

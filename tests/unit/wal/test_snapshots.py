@@ -1,11 +1,12 @@
 """A snapshot is whole or refused, and never stands for a history that is not its own."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from holdfast.core.errors import BrokenInvariant
-from holdfast.testing.disks import FaultyDisk
+from holdfast.testing.disks import CrashNow, FaultyDisk
 from holdfast.wal import (
     FileLog,
     HistoryGone,
@@ -16,6 +17,7 @@ from holdfast.wal import (
     write_kept,
     write_snapshot,
 )
+from holdfast.wal.disk import make_folder
 from holdfast.wal.kept import KeptRecords
 from holdfast.wal.snapshots import SNAPSHOT_HEADER_BYTES, peek, snapshot_paths
 
@@ -187,6 +189,57 @@ def test_a_snapshot_beyond_the_end_proves_that_the_log_was_longer() -> None:
     write_snapshot(disk, DATA, 61, b"x" * 16, log.log_id, PAYLOAD, b"")
     with pytest.raises(LogDamaged, match="ends at 60"):
         newest_snapshot(disk, DATA, log)
+
+
+class Garbling(FaultyDisk):
+    """Loses one bit of everything it writes to a snapshot, and says nothing."""
+
+    def pwrite(self, fd: int, content: bytes, offset: int) -> int:
+        if self._of(fd).path.suffix == ".tmp" and len(content) > 20:
+            content = content[:20] + bytes([content[20] ^ 1]) + content[21:]
+        return super().pwrite(fd, content, offset)
+
+
+def test_a_snapshot_that_does_not_read_back_is_never_installed() -> None:
+    disk = Garbling()
+    with pytest.raises(LogDamaged):
+        write_snapshot(disk, DATA, 1, b"h" * 16, "ab" * 16, PAYLOAD, b"")
+    assert snapshot_paths(disk, DATA) == []
+
+
+def test_segments_go_only_when_the_name_of_their_snapshot_is_safe() -> None:
+    """The writer of the snapshot died before it could sync the directory."""
+    disk, log = a_log()
+    make_folder(disk, DATA / "snapshots")
+
+    def die(name: str, path: Path) -> None:
+        if name == "fsync_dir" and path.name == "snapshots":
+            raise CrashNow
+
+    disk.on_operation = die
+    with pytest.raises(CrashNow):
+        snap(disk, log, 60)
+    disk.on_operation = None
+    disk.restart()
+    log = FileLog.open(DATA, disk=disk, segment_bytes=8192)
+    log.drop_segments(61)
+    assert log.oldest > 1
+    for number in range(20):
+        after = disk.image(Random(number))
+        again = FileLog.open(DATA, disk=after, segment_bytes=8192)
+        assert newest_snapshot(after, DATA, again).snapshot is not None
+
+
+def test_an_archived_segment_is_safe_where_it_goes_before_it_is_gone_where_it_was() -> None:
+    disk, log = a_log()
+    snap(disk, log, 60)
+    order: list[str] = []
+    disk.on_operation = lambda name, path: order.append(f"{name} {path}")
+    log.drop_segments(20, archive=Path("/archive"))
+    moves = [place for place, done in enumerate(order) if done.startswith("rename")]
+    assert moves
+    for place in moves:
+        assert order[place + 1 : place + 3] == ["fsync_dir /archive", "fsync_dir /data/wal"]
 
 
 def test_a_half_written_snapshot_is_not_one() -> None:

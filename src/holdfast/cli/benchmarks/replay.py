@@ -1,9 +1,9 @@
 """How fast a log without a snapshot is read, checked, decoded and applied again.
 
-Changes are counted, since one event names many tasks: a task leased, started or completed is one
-change each. Two logs of the same lives are read. In the first, as workers make it, a record names
-a hundred tasks. In the second every record is about one task of a job of its own, and a frame
-holds a hundred changes: submitted, leased, started and completed, of 25 tasks.
+Changes are counted, since one event names many tasks: a task added, leased, started or completed is
+one change each. Two logs of the same lives are read. In the first, as workers make it, a record
+names a hundred tasks. In the second every record is about one task of a job of its own, and a
+frame holds a hundred changes: submitted, leased, started and completed, of 25 tasks.
 """
 
 import sys
