@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.client.handles import Results
 from holdfast.errors import Refused, TaskFailed
 from holdfast.testing import chores
 
@@ -273,6 +274,32 @@ def test_a_failed_job_can_be_sent_back(hf: holdfast.Holdfast, tmp_path: Path) ->
     assert hf.job(handle.id).wait(PATIENCE_S)
     assert handle.result(PATIENCE_S) == 2
     assert hf.retry(handle.id) == 0
+
+
+def test_after_a_retry_every_result_is_there_once(hf: holdfast.Holdfast, tmp_path: Path) -> None:
+    traces = [(str(tmp_path / str(n)), n % 2) for n in range(4)]
+    job = hf.map(chores.fail_once, traces)
+    early = job.as_completed()
+    assert job.wait(PATIENCE_S)
+    assert sorted(_collected(early)) == [1, 1]
+    assert hf.retry(job.id) == 2
+    # The retry is durable, so this handle knows of it before it knows of the end.
+    assert hf.job(job.id).wait(PATIENCE_S)
+    assert job.wait(PATIENCE_S)
+    assert sorted(job.as_completed()) == [1, 1, 2, 2]
+    assert list(job.results()) == [1, 2, 1, 2]
+    assert sorted(early) == [2, 2]
+
+
+def _collected(results: Results[int]) -> list[int]:
+    """Everything but what failed."""
+    found: list[int] = []
+    while True:
+        try:
+            found.extend(results)
+        except TaskFailed:
+            continue
+        return found
 
 
 def test_transactions_tell_what_happened_oldest_first(hf: holdfast.Holdfast) -> None:

@@ -8,7 +8,7 @@ import threading
 import weakref
 from array import array
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.watch import JobNow
@@ -16,6 +16,14 @@ from holdfast.core.ids import Index, JobId, Position
 from holdfast.core.task import STATE_OF_CELL, TaskState
 
 UNFINISHED = 255
+
+SHOWN: Final = bytes(
+    UNFINISHED
+    if state < TaskState.COMMITTED
+    else (TaskState.SUCCEEDED if state == TaskState.COMMITTED else state)
+    for state in STATE_OF_CELL.ljust(256, b"\0")
+)
+"""What a watcher is shown of a cell: a result is ready at the commit, whatever is still owed."""
 
 
 class FeedRef:
@@ -68,6 +76,7 @@ class JobFeed:
         self.cells = bytearray()
         self.positions: array[int] = array("Q")
         self.order: array[int] = array("I")
+        self.superseded: set[int] = set()
         self.done_count = 0
         self._callbacks: list[Callable[[], None]] = []
 
@@ -75,18 +84,12 @@ class JobFeed:
 
     def begin(self, now: JobNow) -> None:
         with self.changed:
-            self._grow(len(now.states))
-            done: list[tuple[int, int]] = []
-            for index, cell in enumerate(now.states):
-                state = STATE_OF_CELL[cell]
-                if state >= TaskState.COMMITTED:
-                    result_ready = state in (TaskState.COMMITTED, TaskState.SUCCEEDED)
-                    self.cells[index] = TaskState.SUCCEEDED if result_ready else state
-                    done.append((now.ends[index] if index < len(now.ends) else 0, index))
-            for position, index in sorted(done):
-                self.positions[index] = position
-                self.order.append(index)
-            self.done_count = len(done)
+            self.cells = bytearray(now.states.translate(SHOWN))
+            self.positions = now.ends
+            self.done_count = len(self.cells) - self.cells.count(UNFINISHED)
+            if self.done_count:
+                done = [index for index, cell in enumerate(self.cells) if cell != UNFINISHED]
+                self.order.extend(sorted(done, key=self.positions.__getitem__))
             self.sealed, self.state, self.reason = now.sealed, now.ended, now.reason
             self.begun = True
             self._announce()
@@ -99,7 +102,7 @@ class JobFeed:
 
     def finished(self, indices: list[Index], state: TaskState, position: Position) -> None:
         with self.changed:
-            cells, positions = self.cells, self.positions
+            cells, positions = self.cells, self._places()
             for index in indices:
                 cells[index] = state
                 positions[index] = position
@@ -109,6 +112,9 @@ class JobFeed:
 
     def reopened(self, indices: list[Index]) -> None:
         with self.changed:
+            again = frozenset(indices)
+            # The order only grows, because readers count along it; what no longer counts is named.
+            self.superseded.update(p for p, index in enumerate(self.order) if index in again)
             for index in indices:
                 self.cells[index] = UNFINISHED
             self.done_count -= len(indices)
@@ -148,7 +154,13 @@ class JobFeed:
         more = count - len(self.cells)
         if more > 0:
             self.cells.extend(bytes([UNFINISHED]) * more)
-            self.positions.frombytes(bytes(8 * more))
+
+    def _places(self) -> "array[int]":
+        """The positions, as long as the cells: a job of which nothing has finished needs none."""
+        missing = len(self.cells) - len(self.positions)
+        if missing > 0:
+            self.positions.frombytes(bytes(8 * missing))
+        return self.positions
 
     def _announce(self) -> None:
         self.changed.notify_all()

@@ -220,9 +220,14 @@ class Results(Generic[R]):
         else:
             stop = len(feed.order)
         while self._next < stop:
-            index = self._next if self._in_order else feed.order[self._next]
+            place = self._next
+            index = place if self._in_order else feed.order[place]
+            unfinished = cells[index] == UNFINISHED
+            if unfinished and self._in_order:
+                return  # It was sent back just now: its place is kept for it.
             self._next += 1
-            if cells[index] != UNFINISHED:  # A task that was sent back comes again later.
+            # In the order of finishing, a task that was sent back comes again later.
+            if not unfinished and (self._in_order or place not in feed.superseded):
                 yield value(Index(index), cells[index], Position(positions[index]))
 
 

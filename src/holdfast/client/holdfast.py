@@ -194,7 +194,7 @@ class Holdfast:
     def transactions(self, limit: int = 100) -> list[Transaction]:
         """What happened last, oldest first: each accepted command with what it made true."""
         last = self._local.call(lambda coordinator: coordinator.state.position)
-        first = max(1, last - max(limit, 0) + 1)
+        first = max(self._local.oldest, last - max(limit, 0) + 1)
         return [
             transaction_of(self._local.record(Position(place)), Position(place))
             for place in range(first, last + 1)

@@ -182,6 +182,11 @@ class Local:
         self.check_open()
         return self._embedded.read(position)
 
+    @property
+    def oldest(self) -> int:
+        """The first position whose history is still kept here."""
+        return self._embedded.log.oldest
+
     def is_foreign(self) -> bool:
         """Whether this is a forked copy, which owns neither the folder nor any thread."""
         return os.getpid() != self._owner_pid

@@ -98,11 +98,12 @@ class Engine:
                 return
 
     def _drain(self) -> None:
-        """Do what has come in, waiting for the first of it as long as nothing else is due."""
+        """Do what has come in, waiting for the first of it as long as nothing else is due. What
+        comes in meanwhile waits for the next turn, or work that posts itself would never end."""
         inbox = self._inbox
         try:
             inbox.get(timeout=self._patience())()
-            while True:
+            for _ in range(inbox.qsize()):
                 inbox.get_nowait()()
         except Empty:
             return

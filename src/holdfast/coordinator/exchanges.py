@@ -12,6 +12,7 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Lost, Refused
 from holdfast.core.ids import NEVER, JobId, LeaseId, Position, WorkerId
+from holdfast.core.ready import Shape
 from holdfast.core.record import Record
 from holdfast.core.task import TaskState
 from holdfast.scheduler.plan import Pick, plan
@@ -81,10 +82,11 @@ class Exchanges:
                 worker.has_news = worker.has_news or bool(worker.stops)
         runs: dict[WorkerId, list[Run]] = {}
         open_to = [w for w in parked if self.granting and not w.draining]
-        if open_to and any(state.ready.queues.values()):
+        if open_to and state.ready.queues:
             seats = [worker.seat(state) for worker in open_to]
-            line = state.ready.line(state.jobs, now)
-            for pick in plan(line, seats, now, self.paces.run_length):
+            closed: set[Shape] = set()
+            line = state.ready.line(state.jobs, now, closed)
+            for pick in plan(line, seats, now, self.paces.run_length, closed):
                 run = self._grant(pick)
                 if run is not None:
                     runs.setdefault(pick.worker, []).append(run)

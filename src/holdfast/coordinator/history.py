@@ -1,9 +1,8 @@
 """The attempts of one task, walked back through the log from the last to the first.
 
-Whatever ends an attempt names the record that ended the one before it, so the walk reads a few
-records, however long the log is. Only where a task was stopped while it waited is that thread cut;
-there the job's own stretch of the log is searched. Where old history was dropped the walk ends
-early: what is left is true, and its first attempt has a number greater than 1.
+Whatever ends an attempt, or stops a task that waits, names the record that ended the attempt before
+it, so the walk reads a few records, however long the log is. Where old history was dropped the
+walk ends early: what is left is true, and its first attempt has a number greater than 1.
 """
 
 from collections.abc import Iterator
@@ -96,11 +95,10 @@ def _walk(past: Past, job: Job, index: Index) -> Iterator[Ended]:
             return
         ended = _end_in(told, job.job_id, index)
         if ended is None:
-            ended = _before(past, job, index, position)
-        if ended is None:
-            return
-        yield ended
-        position = ended.fate.previous
+            position = _thread_in(told, job.job_id, index)
+        else:
+            yield ended
+            position = ended.fate.previous
 
 
 def _last_end(job: Job, index: Index) -> Position:
@@ -130,15 +128,14 @@ def _end_in(told: Told, job_id: str, index: int) -> Ended | None:
     return None
 
 
-def _before(past: Past, job: Job, index: Index, position: Position) -> Ended | None:
-    """The last end before a stop that names none, searched for from the job's beginning."""
-    found = None
-    try:
-        for told in past.records(job.position, position - 1):
-            found = _end_in(told, job.job_id, index) or found
-    except HistoryGone:
-        return None
-    return found
+def _thread_in(told: Told, job_id: str, index: int) -> Position:
+    """Where the last attempt had ended of a task that this record stopped while it waited."""
+    for event in told.record.events:
+        if isinstance(event, e.TasksKilled) and event.job_id == job_id:
+            for stopped in event.stopped:
+                if stopped.index == index:
+                    return stopped.previous
+    return NOWHERE
 
 
 def _stopped(past: Past, job: Job, index: Index) -> str | None:

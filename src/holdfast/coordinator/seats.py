@@ -9,9 +9,10 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from holdfast.core.ids import LeaseId, WorkerId
+from holdfast.core.ready import Shape, shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
-from holdfast.scheduler.plan import Seat, Shape, Slot, run_length, shape_of
+from holdfast.scheduler.plan import Seat, Slot, run_length
 from holdfast.wire.exchange import Capacity, Done, Reply, Verdict
 
 SendReply = Callable[[Reply], None]

@@ -45,16 +45,18 @@ def tasks_completed(
         ending.append(task)
     states, payloads = job.states, job.payloads
     attempts, ends = columns(job)
-    drop = state.holder(event.worker, event.incarnation).drop
+    holder = state.holder(event.worker, event.incarnation)
     for task in ending:
         index = task.index
         del tasks[index]
-        drop(task)
+        holder.drop(task)
         states[index] = _SUCCEEDED
         attempts[index] = task.attempt
         ends[index] = position
         if payloads is not None:
             payloads[index] = None
+    if not holder.leases:
+        del state.holders[(event.worker, event.incarnation)]
     job.active -= len(ending)
     _finish(state, job, len(ending), at)
 
@@ -173,9 +175,11 @@ def _retire(
 
 
 def _let_go(state: State, task: Task) -> None:
-    """The lease ends with the attempt."""
+    """The lease ends with the attempt, and a holder with its last lease."""
     holder: Holder = state.holder(task.worker, task.incarnation)
     holder.drop(task)
+    if not holder.leases:
+        del state.holders[(task.worker, task.incarnation)]
     task.lease_id = LeaseId(0)
     task.worker = WorkerId("")
     task.incarnation = 0

@@ -74,6 +74,13 @@ class End(Struct, frozen=True, array_like=True, gc=False):
     exit_code: int | None
 
 
+class Stopped(Struct, frozen=True, array_like=True, gc=False):
+    """A task that was stopped while it waited and has a past: where its last attempt ended."""
+
+    index: Index
+    previous: Position
+
+
 class LogOpened(Event, frozen=True, kw_only=True):
     """A coordinator took the log. Every earlier epoch is fenced from here on."""
 
@@ -211,12 +218,16 @@ class TasksQuarantined(Event, frozen=True, kw_only=True):
 
 
 class TasksKilled(Event, frozen=True, kw_only=True):
-    """Tasks will not run: those of `spans` were waiting, those of `ends` were leased."""
+    """Tasks will not run: those of `spans` were waiting, those of `ends` were leased.
+
+    `stopped` names those of `spans` that had attempts before, so that their history stays a chain.
+    """
 
     job_id: JobId
     cause: str
     spans: tuple[Span, ...]
     ends: tuple[End, ...]
+    stopped: tuple[Stopped, ...]
 
 
 class JobCancelled(Event, frozen=True, kw_only=True):

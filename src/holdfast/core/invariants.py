@@ -12,7 +12,8 @@ from functools import partial
 from typing import Final
 
 from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, WorkerId, task_name
-from holdfast.core.job import Job, JobState, counts, job_state
+from holdfast.core.job import CANCELLED, Job, JobState, counts, job_state, only_owes
+from holdfast.core.ready import shape_of
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, KILLED_BY_LIMIT, Task, TaskState
 from holdfast.core.violation import Finding, Violation, found
@@ -76,12 +77,12 @@ def _rolled_up(job: Job, tally: dict[TaskState, int], unfinished: int, active: i
         return JobState.RUNNING if active or job.ever_started else JobState.PENDING
     if job.interrupted:
         return JobState.FAILED
-    if tally[TaskState.SUCCEEDED] == job.count:
+    if tally[TaskState.SUCCEEDED] == job.count and not job.cause:
         return JobState.SUCCEEDED
     if tally[TaskState.UNSCHEDULABLE]:
         return JobState.UNSCHEDULABLE
     by_person = tally[TaskState.KILLED] - job.states.count(KILLED_BY_LIMIT)
-    return JobState.KILLED if by_person else JobState.FAILED
+    return JobState.KILLED if by_person or job.cause == CANCELLED else JobState.FAILED
 
 
 def _columns_hold(job: Job, finished: int) -> Iterator[Finding]:
@@ -133,7 +134,8 @@ def nothing_in_limbo(state: State) -> Iterator[Finding]:
                 on_its_way = task.index in due or asleep
             if not on_its_way:
                 yield task_name(job.job_id, task.index), f"it is {task.state.name} and in limbo"
-        if not job.cause and not _limits_are_set(state, job, timers, dated):
+        stoppable = not job.cause and not only_owes(job)
+        if stoppable and not _limits_are_set(state, job, timers, dated):
             yield job.job_id, "one of its limits in time has no timer"
 
 
@@ -208,16 +210,16 @@ def _holders_agree(
 
 
 def _lines_agree(state: State) -> Iterator[Finding]:
-    """A job says it is queued exactly when it stands in the line of its priority, once."""
+    """A job says it is queued exactly when it stands in line, where it belongs and once."""
     standing: dict[JobId, int] = {}
-    for priority, queue in state.ready.queues.items():
+    for key, queue in state.ready.queues.items():
         for job_id in queue:
             job = state.jobs.get(job_id)
             if job is None:
                 continue
             standing[job_id] = standing.get(job_id, 0) + 1
-            if job.spec.priority != priority:
-                yield job_id, f"it stands in the line of priority {priority}"
+            if (job.spec.priority, shape_of(job)) != key:
+                yield job_id, f"it stands in the line of {key}"
     for job in state.jobs.values():
         if standing.get(job.job_id, 0) != int(job.queued):
             yield job.job_id, f"it stands {standing.get(job.job_id, 0)} times in line"

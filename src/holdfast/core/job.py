@@ -92,6 +92,11 @@ def is_finished(job: Job) -> bool:
     return job.sealed and job.unfinished == 0
 
 
+def only_owes(job: Job) -> bool:
+    """Whether nothing is left to run: what is unfinished has committed and is being delivered."""
+    return job.sealed and job.unfinished == job.states.count(TaskState.COMMITTED)
+
+
 def job_state(job: Job) -> JobState:
     """A pure function of the tasks and the seal. Only a sealed job can end."""
     if not is_finished(job):
@@ -100,11 +105,12 @@ def job_state(job: Job) -> JobState:
     if job.interrupted:
         return JobState.FAILED
     states = job.states
-    if states.count(TaskState.SUCCEEDED) == len(states):
+    if states.count(TaskState.SUCCEEDED) == len(states) and not job.cause:
         return JobState.SUCCEEDED
     if TaskState.UNSCHEDULABLE in states:
         return JobState.UNSCHEDULABLE
-    if TaskState.KILLED in states:
+    # A cancelled job that was still being fed may have no killed task to show for it.
+    if TaskState.KILLED in states or job.cause == CANCELLED:
         return JobState.KILLED
     return JobState.FAILED
 

@@ -6,21 +6,32 @@ came back stand in the job's own `due`, or in `later` until their time.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from heapq import heappop, heappush
 
 from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.job import Job, first_fresh
 from holdfast.core.task import ASIDE, FRESH, Task
 
-STALE_SHARE = 64
+Shape = tuple[int, int, int, str, str]
+"""What a slot is held for: processors, memory, accelerators, the function, and the job itself
+where it must have slots of its own. Tasks of one shape may follow each other in a slot."""
+
+
+def shape_of(job: Job) -> Shape:
+    """A job that bounds how many of its tasks run at once gets slots of its own, so that counting
+    slots counts running tasks."""
+    spec = job.spec
+    own = job.job_id if spec.max_parallel else ""
+    return (spec.cpus_milli, spec.memory_bytes, spec.gpus, spec.target, own)
 
 
 class ReadyQueue:
-    """The line of jobs with something to lease, and those that will have, by time."""
+    """The lines of jobs with something to lease, one a priority and shape, and those that will
+    have something, by time. However many jobs wait, a round looks at one a shape."""
 
     def __init__(self) -> None:
-        self.queues: dict[int, deque[JobId]] = {}
+        self.queues: dict[tuple[int, Shape], deque[JobId]] = {}
         self.sleeping: list[tuple[Instant, JobId]] = []
 
     def offer(self, job: Job) -> None:
@@ -30,9 +41,10 @@ class ReadyQueue:
         if job.queued:
             return
         job.queued = True
-        queue = self.queues.get(job.spec.priority)
+        key = (job.spec.priority, shape_of(job))
+        queue = self.queues.get(key)
         if queue is None:
-            queue = self.queues[job.spec.priority] = deque()
+            queue = self.queues[key] = deque()
         queue.append(job.job_id)
 
     def sleep(self, job: Job, until: Instant) -> None:
@@ -52,34 +64,39 @@ class ReadyQueue:
     def next_wake(self) -> Instant:
         return self.sleeping[0][0] if self.sleeping else NEVER
 
-    def line(self, jobs: dict[JobId, Job], now: Instant) -> Iterator[Job]:
+    def line(
+        self, jobs: dict[JobId, Job], now: Instant, closed: Container[Shape] = ()
+    ) -> Iterator[Job]:
         """The jobs with something to lease now, most urgent first, oldest first.
 
-        Grants may be applied while this is being walked; nothing may be offered. Jobs with nothing
-        left leave the line when they reach its front, or when they have become the most of it.
+        The caller may close a shape while walking: nothing more of it is offered. Grants may be
+        applied meanwhile; nothing may be added. Jobs with nothing left leave the line when they
+        reach its front.
         """
-        for priority in sorted(self.queues, reverse=True):
-            queue = self.queues[priority]
-            while queue and not _stands(jobs.get(queue[0]), now):
-                _leave(jobs.get(queue.popleft()))
-            passed = 0
-            for job_id in queue:
-                job = jobs.get(job_id)
-                if job is not None and has_leasable(job, now):
-                    yield job
-                else:
-                    passed += 1
-            if passed > STALE_SHARE and passed > len(queue) // 2:
-                self._thin(queue, jobs, now)
+        heads: list[tuple[int, int, int, Shape, Job, Iterator[JobId]]] = []
+        for number, key in enumerate(list(self.queues)):
+            queue = self.queues[key]
+            self._thin(queue, jobs, now)
+            if not queue:
+                del self.queues[key]
+                continue
+            rest = iter(queue)
+            job = jobs[next(rest)]
+            heappush(heads, (-key[0], job.position, number, key[1], job, rest))
+        while heads:
+            urgency, _, number, shape, job, rest = heappop(heads)
+            if shape in closed:
+                continue
+            yield job
+            following = next((j for i in rest if _stands(j := jobs.get(i), now)), None)
+            if following is not None:
+                entry = (urgency, following.position, number, shape, following, rest)
+                heappush(heads, entry)
 
     def _thin(self, queue: deque[JobId], jobs: dict[JobId, Job], now: Instant) -> None:
-        for _ in range(len(queue)):
-            job_id = queue.popleft()
-            job = jobs.get(job_id)
-            if _stands(job, now):
-                queue.append(job_id)
-            else:
-                _leave(job)
+        """Let go of those at the front that have nothing."""
+        while queue and not _stands(jobs.get(queue[0]), now):
+            _leave(jobs.get(queue.popleft()))
 
 
 def _stands(job: Job | None, now: Instant) -> bool:

@@ -11,16 +11,13 @@ from msgspec import Struct
 
 from holdfast.core.ids import Index, Instant, JobId, WorkerId
 from holdfast.core.job import Job
-from holdfast.core.ready import take
+from holdfast.core.ready import Shape, shape_of, take
 from holdfast.core.spec import JobSpec
 
 LONGEST_RUN = 128
 ONE_CPU = 1_000
 RUN_MS = 50
 """A run is about this much work, so that what waits in a slot never waits long."""
-
-Shape = tuple[int, int, int, str]
-"""Processors, memory and accelerators a slot is held for, and the job where it must be its own."""
 
 
 class Slot(Struct):
@@ -65,23 +62,23 @@ def run_length(mean_us: int | None) -> int:
     return max(1, min(LONGEST_RUN, RUN_MS * 1_000 // max(mean_us, 1)))
 
 
-def shape_of(job: Job) -> Shape:
-    """Tasks of one shape may follow each other in a slot. A job that bounds how many of its tasks
-    run at once gets slots of its own, so that counting slots counts running tasks."""
-    spec = job.spec
-    own = job.job_id if spec.max_parallel else ""
-    return (spec.cpus_milli, spec.memory_bytes, spec.gpus, own)
-
-
-def plan(jobs: Iterable[Job], seats: list[Seat], now: Instant, pace: Pace) -> list[Pick]:
-    """What to lease now. The seats are used up as the plan grows; nothing else is touched."""
+def plan(
+    jobs: Iterable[Job],
+    seats: list[Seat],
+    now: Instant,
+    pace: Pace,
+    closed: set[Shape] | None = None,
+) -> list[Pick]:
+    """What to lease now. The seats are used up as the plan grows, and a shape for which there is
+    no room is closed, so that whoever walks the line need not offer it again."""
     picks: list[Pick] = []
+    closed = set() if closed is None else closed
     for job in jobs:
         rooms = _rooms(job, seats, _length(job.spec, pace))
         if rooms:
             picks.extend(_fill(job, rooms, now))
-        elif not any(_has_space(seat) for seat in seats):
-            break
+        else:
+            closed.add(shape_of(job))
     return picks
 
 
@@ -96,10 +93,6 @@ class _Room(Struct):
     seat: Seat
     slot: Slot
     space: int
-
-
-def _has_space(seat: Seat) -> bool:
-    return any(slot.load < LONGEST_RUN and not slot.alone for slot in seat.slots)
 
 
 def _rooms(job: Job, seats: list[Seat], length: int) -> list[_Room]:

@@ -111,3 +111,15 @@ def double(index: int, offset: int = 0) -> int:
 
 async def later(n: int) -> int:
     return n + 1
+
+
+def echo(text: str) -> str:
+    return text
+
+
+def fail_once(trace: tuple[str, int]) -> int:
+    """Raise at the first try where the second part says so; which try it was."""
+    tried = mark(trace[0])
+    if tried <= trace[1]:
+        raise RuntimeError("not yet")
+    return tried

@@ -127,7 +127,7 @@ ALLOWED: dict[str, tuple[tuple[TaskState, ...], tuple[str, ...]]] = {
     "undelivered": ((L_,), ()),
     "grant": ((W_,), ASLEEP),
     "lose worker": ((L_, R_), ()),
-    "kill job": ((W_, L_, R_, TaskState.COMMITTED), ()),
+    "kill job": ((W_, L_, R_), ()),
     "kill task": ((W_, L_, R_), ()),
     "reschedule": ((W_,), ()),
     "retry": ((TaskState.QUARANTINED, TaskState.KILLED), ("killed by a person",)),

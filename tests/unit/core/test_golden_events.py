@@ -16,7 +16,7 @@ from holdfast.core.spec import JobSpec, RetryPolicy
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "events.json"
 PARTS: tuple[type[msgspec.Struct], ...] = (
-    Record, JobSpec, RetryPolicy, e.Span, e.Start, e.Commit, e.End,
+    Record, JobSpec, RetryPolicy, e.Span, e.Start, e.Commit, e.End, e.Stopped,
 )  # fmt: skip
 SAMPLES: dict[type, Any] = {
     JobSpec: JobSpec(name="n", kind="k", target="t"),
@@ -27,6 +27,7 @@ SAMPLES: dict[type, Any] = {
         Index(3), LeaseId(7), 2, "failed", WorkerId("w"), Position(9), Instant(11), Position(5),
         "failures", 1, 0, 0, Instant(13), "boom", "trace", 1,
     ),
+    e.Stopped: e.Stopped(Index(3), Position(5)),
     e.Start: e.Start(Index(3), LeaseId(7), Instant(11)),
     e.Span: e.Span(Index(0), Index(9)),
 }  # fmt: skip

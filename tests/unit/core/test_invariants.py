@@ -1,6 +1,7 @@
 """Every check finds what it is there to find: each is shown a state broken in its own way."""
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from holdfast.core import invariants
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import CHECKS, check
 from holdfast.core.job import Job
+from holdfast.core.ready import shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, Task, TaskState
@@ -26,6 +28,12 @@ def the(job: Job) -> Task:
 
 def set_cell(index: int, cell: int) -> Break:
     return lambda state, job: job.states.__setitem__(index, cell)
+
+
+def line_of(state: State) -> deque[JobId]:
+    """The only line there is."""
+    (line,) = state.ready.queues.values()
+    return line
 
 
 def put(name: str, value: object) -> Break:
@@ -84,12 +92,12 @@ PLANTED: dict[str, tuple[str, str, Break]] = {
         "J7", "succeeded", lambda state, job: state.finished.append(job.job_id),
     ),
     "a job twice in line": (
-        "J7", "fresh", lambda state, job: state.ready.queues[0].append(job.job_id),
+        "J7", "fresh", lambda state, job: line_of(state).append(job.job_id),
     ),
     "a job in the wrong line": (
         "J7",
         "fresh",
-        lambda state, job: state.ready.queues.update({5: state.ready.queues.pop(0)}),
+        lambda state, job: state.ready.queues.update({(5, shape_of(job)): line_of(state)}),
     ),
     "a key that finds nothing": ("J7", "fresh", put_job("key", "nightly")),
     "two tasks under one lease": ("S1", "running", two_under_one_lease),

@@ -89,7 +89,7 @@ def test_resolution_000_06_a_worker_that_dies_before_the_start_gives_the_task_ba
     stage.world.did(c.LoseWorker(worker=W, incarnation=1, error="gone"))
     task = stage.world.task(JOB)
     assert (task.state, task.losses, task.lease_id) == (TaskState.WAITING, 0, 0)
-    assert stage.world.state.holders[(W, 1)].load == {}
+    assert (W, 1) not in stage.world.state.holders
 
 
 def test_resolution_000_07_a_worker_that_comes_back_owns_nothing_of_its_former_self() -> None:

@@ -50,11 +50,15 @@ def a_grant(stage: Stage) -> e.LeasesGranted:
     )  # fmt: skip
 
 
+def _killed(end: e.End) -> e.TasksKilled:
+    return e.TasksKilled(job_id=JOB, cause="cancelled", spans=(), ends=(end,), stopped=())
+
+
 def a_kill(stage: Stage) -> e.TasksKilled:
     if stage.state is TaskState.WAITING:
         spans = (e.Span(Index(0), Index(0)),)
-        return e.TasksKilled(job_id=JOB, cause="cancelled", spans=spans, ends=())
-    return e.TasksKilled(job_id=JOB, cause="cancelled", spans=(), ends=(an_end(stage),))
+        return e.TasksKilled(job_id=JOB, cause="cancelled", spans=spans, ends=(), stopped=())
+    return _killed(an_end(stage))
 
 
 ONE = (e.Span(Index(0), Index(0)),)
@@ -193,7 +197,7 @@ def test_every_attempt_moves_by_its_table_or_the_event_is_impossible(
     assert status_of(state, stage.lease_id) is status
     made = TASK_EVENTS[event](stage)
     if event is e.TasksKilled:
-        made = e.TasksKilled(job_id=JOB, cause="cancelled", spans=(), ends=(an_end(stage),))
+        made = _killed(an_end(stage))
     owing = {e.EffectDelivered: "committed, owing two", e.TaskDone: "committed, owing one"}
     target = attempt.TRANSITIONS[status].get(event)
     if target is not None and owing.get(event, name) == name:
@@ -224,7 +228,7 @@ def test_every_lease_lives_and_dies_by_its_table(name: str, event: type[e.Event]
     makers = {**OTHER_EVENTS, **TASK_EVENTS}
     made = makers[event](stage)
     if event is e.TasksKilled:
-        made = e.TasksKilled(job_id=JOB, cause="cancelled", spans=(), ends=(an_end(stage),))
+        made = _killed(an_end(stage))
     target = lease.TRANSITIONS[status].get(event)
     if target is None and event in (e.LeasesExtended, e.LeasesRearmed):
         # These name no lease: what has ended is not among those they reach.

@@ -114,7 +114,7 @@ def test_a_retry_by_hand_keeps_the_chain() -> None:
 
 def test_the_will_of_a_person_stands_over_a_limit() -> None:
     stage = stage_of("committed, owing one")
-    stage.world.did(c.KillJob(job_id=JOB))
+    stage.world.state.jobs[JOB].cause = "cancelled"
     limit = e.JobCancelled(job_id=JOB, cause="deadline", reason="")
     FOLDS[e.JobCancelled](stage.world.state, limit, Position(99), stage.world.now)
     assert job_reason(stage.world.state.jobs[JOB]) == "cancelled"

@@ -129,7 +129,7 @@ def test_a_suspect_waits_while_no_slot_is_empty() -> None:
     (lease,) = world.grant("a", 0)
     world.release("a", 0, lease, reason="undelivered")
     seat = a_seat(1)
-    seat.slots[0] = Slot(0, 1, (1_000, 0, 0, ""))
+    seat.slots[0] = Slot(0, 1, (1_000, 0, 0, "work", ""))
     assert all(0 not in p.indices for p in planned(world, [seat], length=10))
 
 

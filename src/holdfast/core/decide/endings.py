@@ -1,6 +1,8 @@
 """How an attempt ends: the one place where budgets are charged and the next step is chosen."""
 
+import re
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from holdfast.core import events as e
 from holdfast.core.attempt import (
@@ -10,11 +12,13 @@ from holdfast.core.attempt import (
     STRAYS_FREE,
     EndReason,
 )
-from holdfast.core.ids import NEVER, Index, Instant, JobId
+from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId
 from holdfast.core.job import TOO_MANY_FAILED, Job
 from holdfast.core.spec import NO_LIMIT, JobSpec, loss_delay_ms, retry_delay_ms
 from holdfast.core.state import State
-from holdfast.core.task import ASIDE, FRESH, Task
+from holdfast.core.task import ASIDE, FRESH, Task, TaskState
+
+WAITING_RUN: Final = re.compile(bytes((*b"[", FRESH, ASIDE, *b"]+")), re.DOTALL)
 
 FAILURES = "failures"
 LOSSES = "losses"
@@ -121,7 +125,14 @@ def stop_rest(
     spans = waiting_spans(job)
     if not spans and not live:
         return (cancelled,)
-    killed = e.TasksKilled(job_id=job.job_id, cause=cause, spans=spans, ends=tuple(live))
+    waiting = [task for task in (job.tasks or {}).values() if task.state is TaskState.WAITING]
+    killed = e.TasksKilled(
+        job_id=job.job_id,
+        cause=cause,
+        spans=spans,
+        ends=tuple(live),
+        stopped=pasts_of(waiting),
+    )
     return (cancelled, killed)
 
 
@@ -153,27 +164,11 @@ def ends_by_job(
 
 def waiting_spans(job: Job) -> tuple[e.Span, ...]:
     """The waiting tasks as runs of neighbours: a million untouched ones are one span."""
-    spans: list[e.Span] = []
-    states, total = job.states, job.count
-    start = 0
-    while start < total:
-        fresh, aside = states.find(FRESH, start), states.find(ASIDE, start)
-        found = [place for place in (fresh, aside) if place >= 0]
-        if not found:
-            break
-        first = last = min(found)
-        while last + 1 < total and states[last + 1] in (FRESH, ASIDE):
-            # A long untouched stretch is passed over in one comparison, not byte by byte.
-            stretch = _untouched(states, last + 1)
-            last += stretch or 1
-        spans.append(e.Span(Index(first), Index(last)))
-        start = last + 1
-    return tuple(spans)
+    return tuple(
+        e.Span(Index(run.start()), Index(run.end() - 1)) for run in WAITING_RUN.finditer(job.states)
+    )
 
 
-def _untouched(states: bytearray, start: int) -> int:
-    """The length of the run of fresh cells at `start`, in doubling steps."""
-    width = 1
-    while states.count(FRESH, start, start + width) == width and start + width < len(states):
-        width = min(width * 2, len(states) - start)
-    return width if states.count(FRESH, start, start + width) == width else width // 2
+def pasts_of(waiting: Iterable[Task]) -> tuple[e.Stopped, ...]:
+    """Where the last attempt of each of these ended, for those that had one."""
+    return tuple(e.Stopped(t.index, t.previous) for t in waiting if t.previous != NOWHERE)

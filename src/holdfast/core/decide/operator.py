@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
-from holdfast.core.decide.endings import end_of, stop_rest
+from holdfast.core.decide.endings import end_of, pasts_of, stop_rest
 from holdfast.core.decide.jobs import LARGEST, unknown
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Index, Instant
-from holdfast.core.job import CANCELLED, Job, is_finished, retryable, state_of
+from holdfast.core.job import CANCELLED, Job, only_owes, retryable, state_of
 from holdfast.core.state import State
 from holdfast.core.task import FINISHED, TaskState
 
@@ -21,10 +21,8 @@ def kill_job(state: State, command: c.KillJob, now: Instant) -> Decision:
         return unknown(state, command.job_id)
     if not command.cause:
         return Refused(Reason.INVALID, "a job is stopped for a cause")
-    if is_finished(job):
+    if only_owes(job) or job.cause in (CANCELLED, command.cause):
         return Accepted((), 0)
-    if job.cause in (CANCELLED, command.cause):
-        return Accepted((), 0)  # Stopped already; what is left is owed deliveries.
     left = job.unfinished
     return Accepted(stop_rest(job, command.cause, command.reason, now), left)
 
@@ -51,8 +49,14 @@ def kill_tasks(state: State, command: c.KillTasks, now: Instant) -> Decision:
             ends.append(end_of(job.spec, task, EndReason.KILLED, now, error=command.reason))
     if not waiting and not ends:
         return Accepted((), 0)
+    known = job.tasks or {}
+    records = [known[index] for index in waiting if index in known]
     killed = e.TasksKilled(
-        job_id=job.job_id, cause=CANCELLED, spans=spans_of(waiting), ends=tuple(ends)
+        job_id=job.job_id,
+        cause=CANCELLED,
+        spans=spans_of(waiting),
+        ends=tuple(ends),
+        stopped=pasts_of(records),
     )
     return Accepted((killed,), len(waiting) + len(ends))
 

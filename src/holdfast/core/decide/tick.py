@@ -8,7 +8,7 @@ from holdfast.core.decide.operator import spans_of
 from holdfast.core.decide.tenure import unrenewed
 from holdfast.core.decision import Accepted, Decision
 from holdfast.core.ids import NEVER, Index, Instant, JobId
-from holdfast.core.job import DEADLINE, JOB_TIMED_OUT, Job, is_finished
+from holdfast.core.job import DEADLINE, JOB_TIMED_OUT, Job, is_finished, only_owes
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, TaskState
 
@@ -54,8 +54,8 @@ def _passed(heap: list[tuple[Instant, JobId]], limit: Instant) -> list[tuple[Ins
 
 def _judge(job: Job, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ...]:
     """The one thing that the passing of time does to this job now."""
-    # A job that was stopped only waits for deliveries it owes; no limit can stop it again.
-    if is_finished(job) or job.cause:
+    # What has committed is delivered whatever the time: there is nothing to stop any more.
+    if only_owes(job) or job.cause:
         return ()
     if _past(job.deadline_wall, command.wall):
         return stop_rest(job, DEADLINE, "its deadline has passed", now)

@@ -1,0 +1,166 @@
+"""Snapshots of a real folder, made by a real second process."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.client.holdfast import Holdfast
+from holdfast.client.local import Local
+from holdfast.coordinator.inspect import look_into
+from holdfast.coordinator.recovery import recover
+from holdfast.coordinator.settings import Settings
+from holdfast.core import events as e
+from holdfast.core.freeze import fingerprint
+from holdfast.testing import chores
+from holdfast.wal import read_folder
+from holdfast.worker.threads import ThreadExecutor
+
+PATIENCE_S = 60
+NEVER_BYTES = 1 << 40
+Open = Callable[..., Holdfast]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    folders: list[Holdfast] = []
+
+    def open_one(**settings: Any) -> Holdfast:
+        hf = Holdfast(Local(tmp_path / "state", ThreadExecutor, 1, Settings(**settings)), 0)
+        folders.append(hf)
+        return hf
+
+    yield open_one
+    for hf in folders:
+        hf.close()
+
+
+def snapshotter_of(hf: Holdfast) -> Any:
+    return hf._local._embedded.snapshotter
+
+
+def installed(folder: Path) -> list[int]:
+    return [
+        event.at_position
+        for told in look_into(folder).records()
+        for event in told.record.events
+        if isinstance(event, e.SnapshotInstalled)
+    ]
+
+
+def snapshots(folder: Path) -> list[Path]:
+    return sorted((folder / "snapshots").glob("*.snap"))
+
+
+def segments(folder: Path) -> list[str]:
+    return sorted(p.name for p in (folder / "wal").glob("*.seg") if p.stem.isdigit())
+
+
+def test_enough_log_makes_a_snapshot_by_itself_and_replay_agrees_with_it(
+    opened: Open, tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    hf = opened(snapshot_bytes=2_000)
+    while snapshotter_of(hf)._thread is None:
+        hf.submit(chores.square, 3).result(PATIENCE_S)
+    snapshotter_of(hf)._thread.join(PATIENCE_S)
+    hf.submit(chores.square, 4).result(PATIENCE_S)
+    hf.close()
+    (position,) = installed(folder)
+    assert [int(path.stem) for path in snapshots(folder)] == [position]
+    reader = read_folder(folder)
+    by_snapshot, in_full = recover(reader, folder), recover(reader, None)
+    assert by_snapshot.position > position
+    assert fingerprint(by_snapshot) == fingerprint(in_full)
+    assert list(opened().job("1").results()) == [9]
+
+
+def fill(hf: Holdfast, count: int) -> list[str]:
+    """So much work that the log needs several segments."""
+    jobs = [hf.submit(chores.echo, "x" * 300_000) for _ in range(count)]
+    return [job.id for job in jobs if len(job.result(PATIENCE_S)) == 300_000]
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_old_segments_go_and_the_results_of_kept_jobs_stay(
+    opened: Open, tmp_path: Path, archived: bool
+) -> None:
+    folder, archive = tmp_path / "state", tmp_path / "archive"
+    hf = opened(
+        snapshot_bytes=NEVER_BYTES, history_bytes=0, archive=archive if archived else None
+    )
+    failed = hf.submit(chores.fail, 7)
+    failed.exception(PATIENCE_S)
+    jobs = fill(hf, 10)
+    before = segments(folder)
+    assert len(before) > 2
+    for _ in range(2):
+        # The last snapshot but one stays replayable, so segments go from the second on.
+        assert snapshotter_of(hf).make() is not None
+        jobs += fill(hf, 3)
+    assert snapshotter_of(hf).make() is not None
+    after = segments(folder)
+    assert before[0] not in after
+    assert (archive.exists() and any(archive.rglob(before[0]))) == archived
+    assert len(hf.transactions(limit=10_000)) < hf.transactions(limit=1)[0].position
+    hf.close()
+    again = opened()
+    assert all(len(next(iter(again.job(job_id).results()))) == 300_000 for job_id in jobs)
+    told = again.job(failed.id)
+    with pytest.raises(Exception, match="bad item 7"):
+        list(told.results())
+    assert len(snapshots(folder)) == 2
+
+
+def test_a_snapshot_that_rots_is_passed_over(opened: Open, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    hf = opened(snapshot_bytes=NEVER_BYTES)
+    for number in range(2):
+        hf.submit(chores.square, number).result(PATIENCE_S)
+        assert snapshotter_of(hf).make() is not None
+    hf.close()
+    older, newest = snapshots(folder)
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    newest.write_bytes(content)
+    hf = opened()
+    assert list(hf.job("2").results()) == [1]
+    assert older.exists()
+
+
+def a_program(path: Path, does: str) -> str:
+    path.write_text(f"#!/bin/sh\n{does}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_second_process_that_is_killed_harms_nothing(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "state"
+    hf = opened(snapshot_bytes=NEVER_BYTES)
+    hf.submit(chores.square, 3).result(PATIENCE_S)
+    with monkeypatch.context() as world:
+        world.setattr(sys, "executable", a_program(tmp_path / "python", "kill -9 $$"))
+        assert snapshotter_of(hf).make() is None
+    assert "-9" in snapshotter_of(hf).last_error
+    assert (installed(folder), snapshots(folder)) == ([], [])
+    assert snapshotter_of(hf).make() is not None
+    assert len(installed(folder)) == 1
+    assert hf.submit(chores.square, 4).result(PATIENCE_S) == 16
+
+
+def test_leaving_does_not_wait_for_a_snapshot_that_takes_for_ever(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hf = opened(snapshot_bytes=1)
+    monkeypatch.setattr(sys, "executable", a_program(tmp_path / "python", "exec sleep 3600"))
+    while snapshotter_of(hf)._child is None:
+        hf.submit(chores.square, 3).result(PATIENCE_S)
+    snapshotter_of(hf).finish(0)
+    assert not snapshotter_of(hf)._thread.is_alive()
+    with pytest.raises(ProcessLookupError):
+        os.kill(snapshotter_of(hf)._child.pid, 0)

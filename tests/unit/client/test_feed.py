@@ -1,0 +1,87 @@
+"""What a program knows of a job, and how it is told."""
+
+from array import array
+
+import pytest
+
+from holdfast.client.feed import UNFINISHED, FeedRef, JobFeed
+from holdfast.coordinator.watch import JobNow
+from holdfast.core.errors import LogFailed
+from holdfast.core.ids import Index, JobId, Position
+from holdfast.core.task import ASIDE, FRESH, TaskState
+
+
+def a_feed(*states: int, ends: tuple[int, ...] = (), sealed: bool = True) -> JobFeed:
+    feed = JobFeed(JobId("1"))
+    feed.begin(JobNow(bytes(states), array("Q", ends), sealed, "", ""))
+    return feed
+
+
+def test_a_feed_begins_with_the_job_as_it_stands() -> None:
+    feed = a_feed(
+        FRESH, TaskState.SUCCEEDED, TaskState.COMMITTED, ASIDE, TaskState.QUARANTINED,
+        ends=(0, 30, 20, 0, 10),
+    )  # fmt: skip
+    succeeded, quarantined = TaskState.SUCCEEDED, TaskState.QUARANTINED
+    # A committed result is ready, whatever is still owed.
+    assert list(feed.cells) == [UNFINISHED, succeeded, succeeded, UNFINISHED, quarantined]
+    assert list(feed.order) == [4, 2, 1]
+    assert list(feed.positions) == [0, 30, 20, 0, 10]
+    assert feed.done_count == 3
+
+
+def test_tasks_that_finish_are_there_in_the_order_they_did() -> None:
+    feed = a_feed(FRESH, FRESH, FRESH)
+    feed.finished([Index(2), Index(0)], TaskState.SUCCEEDED, Position(9))
+    assert (list(feed.order), feed.done_count, feed.cells[1]) == ([2, 0], 2, UNFINISHED)
+    feed.ended("SUCCEEDED", "")
+    assert feed.wait_for(lambda: feed.state == "SUCCEEDED", None)
+
+
+def test_a_job_that_grows_gets_room_and_a_retry_takes_back_what_was_told() -> None:
+    feed = a_feed(FRESH, sealed=False)
+    feed.grown(3, sealed=True)
+    assert (len(feed.cells), feed.sealed) == (3, True)
+    feed.finished([Index(1)], TaskState.QUARANTINED, Position(5))
+    feed.ended("FAILED", "quarantined")
+    feed.reopened([Index(1)])
+    assert (feed.superseded, feed.done_count, feed.state, feed.reason) == ({0}, 0, "", "")
+    feed.finished([Index(1)], TaskState.SUCCEEDED, Position(8))
+    assert (list(feed.order), feed.superseded) == ([1, 1], {0})
+
+
+def test_waiting_gives_up_in_time_and_raises_what_broke() -> None:
+    feed = a_feed(FRESH)
+    assert not feed.wait_for(lambda: False, 0.001)
+    feed.broken(LogFailed("the disk is gone"))
+    with pytest.raises(LogFailed):
+        feed.wait_for(lambda: False, None)
+    # What was known before stays known.
+    assert feed.wait_for(lambda: True, None)
+
+
+def test_whoever_asked_is_called_at_every_change_until_they_leave() -> None:
+    feed = a_feed(FRESH)
+    calls: list[int] = []
+
+    def callback() -> None:
+        calls.append(feed.done_count)
+
+    feed.call_on_change(callback)
+    feed.finished([Index(0)], TaskState.SUCCEEDED, Position(2))
+    feed.drop_callback(callback)
+    feed.ended("SUCCEEDED", "")
+    assert calls == [1]
+    feed.drop_callback(callback)
+
+
+def test_the_coordinator_holds_a_feed_only_as_long_as_somebody_else_does() -> None:
+    posted: list[object] = []
+    feed = a_feed(FRESH)
+    ref = FeedRef(feed, posted.append)
+    ref.finished([Index(0)], TaskState.SUCCEEDED, Position(2))
+    assert feed.done_count == 1
+    del feed
+    assert len(posted) == 1
+    # News that was under way meets nobody, and that is no trouble.
+    ref.ended("SUCCEEDED", "")
