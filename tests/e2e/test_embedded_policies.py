@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -28,8 +29,10 @@ def folder(tmp_path: Path) -> Path:
 def opened(folder: Path) -> Iterator[Open]:
     folders: list[holdfast.Holdfast] = []
 
-    def open_one(executor: str = "threads", workers: int = 2) -> holdfast.Holdfast:
-        hf = holdfast.open(folder, executor=executor, workers=workers, grace=0)  # type: ignore[arg-type]
+    def open_one(
+        executor: Literal["threads", "processes"] = "threads", workers: int = 2
+    ) -> holdfast.Holdfast:
+        hf = holdfast.open(folder, executor=executor, workers=workers, grace=0)
         folders.append(hf)
         return hf
 

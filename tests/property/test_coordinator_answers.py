@@ -140,4 +140,4 @@ class Answers(RuleBasedStateMachine):
 
 
 TestAnswers = Answers.TestCase
-TestAnswers.settings = settings(max_examples=25, stateful_step_count=30)
+TestAnswers.settings = settings(max_examples=15, stateful_step_count=25)

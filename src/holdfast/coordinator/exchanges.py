@@ -5,13 +5,17 @@ with nothing to say is parked until there is. Nothing is polled.
 """
 
 from collections.abc import Callable
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.seats import Paces, SendReply, Worker
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Lost, Refused
-from holdfast.core.ids import NEVER, JobId, LeaseId, Position, WorkerId
+from holdfast.core.events import lease_ids
+from holdfast.core.ids import NEVER, LeaseId, Position, WorkerId
 from holdfast.core.ready import Shape
 from holdfast.core.record import Record
 from holdfast.core.task import TaskState
@@ -22,6 +26,8 @@ from holdfast.wire.exchange import Done, Exchange, Item, Released, Reply, Run, V
 def _drop(error: Exception) -> None:
     """A worker that gets no answer asks again; there is nobody else to tell."""
 
+
+JOB_ID: Final = attrgetter("job_id")
 
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 
@@ -283,13 +289,9 @@ class Exchanges:
         if not isinstance(granted, e.LeasesGranted):
             return None
         job = self._coordinator.state.jobs[pick.job_id]
-        first, payload_of = granted.first_lease, job.payload_of
-        items = tuple([
-            Item(index, LeaseId(first + place), attempt, payload_of(index))
-            for place, (index, attempt) in enumerate(
-                zip(granted.indices, granted.attempts, strict=True)
-            )
-        ])
+        leases = lease_ids(granted)
+        payloads = map(job.payload_of, granted.indices)
+        items = tuple(map(Item, granted.indices, leases, granted.attempts, payloads))
         spec = job.spec
         return Run(
             job.job_id, pick.slot, spec.kind, spec.target, spec.timeout_ms,
@@ -303,17 +305,15 @@ class Exchanges:
         worker.has_news = False
         worker.last_reply = reply
         if runs:
-            leases = frozenset(item.lease_id for run in runs for item in run.items)
+            leases = frozenset([item.lease_id for run in runs for item in run.items])
             worker.unseen = (*worker.unseen, (worker.number, leases))
         if send is not None:
             out = send
             self._coordinator.answer(lambda: out(reply), _drop)
 
     def _note_pace(self, done: tuple[Done, ...]) -> None:
-        by_job: dict[JobId, list[Done]] = {}
-        for report in done:
-            by_job.setdefault(report.job_id, []).append(report)
-        for job_id, reports in by_job.items():
+        """Reports of one job follow each other: a run of them is one observation."""
+        for job_id, reports in groupby(done, JOB_ID):
             job = self._coordinator.state.jobs.get(job_id)
             if job is not None:
-                self.paces.note(job.spec, reports)
+                self.paces.note(job.spec, [report.ran_ms for report in reports])

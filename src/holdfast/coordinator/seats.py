@@ -13,7 +13,7 @@ from holdfast.core.ready import Shape, shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.scheduler.plan import Seat, Slot, run_length
-from holdfast.wire.exchange import Capacity, Done, Reply, Verdict
+from holdfast.wire.exchange import Capacity, Reply, Verdict
 
 SendReply = Callable[[Reply], None]
 
@@ -85,9 +85,9 @@ class Paces:
     def __init__(self) -> None:
         self._means_us: dict[tuple[str, str], int] = {}
 
-    def note(self, spec: JobSpec, done: list[Done]) -> None:
+    def note(self, spec: JobSpec, ran_ms: list[int]) -> None:
         key = (spec.kind, spec.target)
-        mean = 1_000 * sum(report.ran_ms for report in done) // len(done)
+        mean = 1_000 * sum(ran_ms) // len(ran_ms)
         before = self._means_us.get(key)
         if before is None and len(self._means_us) >= self.KEPT:
             self._means_us.pop(next(iter(self._means_us)))

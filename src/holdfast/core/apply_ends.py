@@ -21,6 +21,7 @@ from holdfast.core.task import (
     target_of,
 )
 
+_RUNNING = TaskState.RUNNING
 _SUCCEEDED = TRANSITIONS[TaskState.RUNNING][e.TasksCompleted]
 
 
@@ -28,37 +29,52 @@ def tasks_completed(
     state: State, event: e.TasksCompleted, position: Position, at: Instant
 ) -> None:
     job = state.job_of(event.job_id)
-    tasks = job.tasks or {}
+    tasks, running = job.tasks or {}, _RUNNING
     holder = state.holders.get((event.worker, event.incarnation))
-    held = {} if holder is None else holder.leases
-    _check_once(job, [commit.index for commit in event.commits], event)
-    ending: list[Task] = []
+    if holder is None:
+        raise ImpossibleEvent(f"worker {event.worker}", "without a lease", event)
+    held = holder.leases
+    ending: dict[Index, Task] = {}
     for commit in event.commits:
-        task = tasks.get(commit.index)
+        index = commit.index
+        task = tasks.get(index)
         if (
             task is None
-            or task.state is not TaskState.RUNNING
+            or task.state is not running
             or task.lease_id != commit.lease_id
-            or commit.lease_id not in held
+            or held.get(commit.lease_id) is not task
         ):
-            raise _impossible(job, commit.index, event)
-        ending.append(task)
-    states, payloads = job.states, job.payloads
+            raise _impossible(job, index, event)
+        ending[index] = task
+    if len(ending) != len(event.commits):
+        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
+    states, payloads, succeeded = job.states, job.payloads, _SUCCEEDED
     attempts, ends = columns(job)
-    holder = state.holder(event.worker, event.incarnation)
-    for task in ending:
-        index = task.index
+    slots: list[int] = []
+    for index, task in ending.items():
         del tasks[index]
-        holder.drop(task)
-        states[index] = _SUCCEEDED
+        del held[task.lease_id]
+        slots.append(task.slot)
+        states[index] = succeeded
         attempts[index] = task.attempt
         ends[index] = position
         if payloads is not None:
             payloads[index] = None
-    if not holder.leases:
-        del state.holders[(event.worker, event.incarnation)]
+    _empty_slots(state, holder, slots)
     job.active -= len(ending)
     _finish(state, job, len(ending), at)
+
+
+def _empty_slots(state: State, holder: Holder, slots: list[int]) -> None:
+    """Leases left these slots; a holder goes with its last one."""
+    for slot in dict.fromkeys(slots):
+        left = holder.load[slot] - slots.count(slot)
+        if left:
+            holder.load[slot] = left
+        else:
+            del holder.load[slot]
+    if not holder.leases:
+        del state.holders[(holder.worker, holder.incarnation)]
 
 
 def task_committed(state: State, event: e.TaskCommitted, position: Position, at: Instant) -> None:
@@ -176,10 +192,9 @@ def _retire(
 
 def _let_go(state: State, task: Task) -> None:
     """The lease ends with the attempt, and a holder with its last lease."""
-    holder: Holder = state.holder(task.worker, task.incarnation)
-    holder.drop(task)
-    if not holder.leases:
-        del state.holders[(task.worker, task.incarnation)]
+    holder = state.holder(task.worker, task.incarnation)
+    del holder.leases[task.lease_id]
+    _empty_slots(state, holder, [task.slot])
     task.lease_id = LeaseId(0)
     task.worker = WorkerId("")
     task.incarnation = 0

@@ -3,7 +3,7 @@
 from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
 from holdfast.core.ids import NEVER, Index, Instant, LeaseId, Position
-from holdfast.core.job import Job, state_of
+from holdfast.core.job import Job, is_fresh_run, state_of
 from holdfast.core.ready import settle
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, TRANSITIONS, Task, TaskState
@@ -14,75 +14,95 @@ _RUNNING = TRANSITIONS[TaskState.LEASED][e.AttemptsStarted]
 
 def leases_granted(state: State, event: e.LeasesGranted, position: Position, at: Instant) -> None:
     job = state.job_of(event.job_id)
+    count = len(event.indices)
     if event.first_lease < state.next_lease:
         raise BrokenInvariant(f"lease {event.first_lease} was granted twice")
-    if not len(event.attempts) == len(event.indices) == len(set(event.indices)):
-        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
+    if len(event.attempts) != count:
+        raise ImpossibleEvent(f"job {job.job_id}", "named in two lengths", event)
+    granted = _fresh_run(job, event, position) or _one_by_one(job, event, position)
+    holder = state.holder(event.worker, event.incarnation)
+    holder.leases.update(zip(e.lease_ids(event), granted, strict=True))
+    holder.load[event.slot] = holder.load.get(event.slot, 0) + count
+    expires_at = event.expires_at
+    if expires_at != NEVER and (holder.soonest == NEVER or expires_at < holder.soonest):
+        holder.soonest = expires_at
+    state.next_lease = LeaseId(event.first_lease + count)
+    job.active += count
+    job.updated_at = at
+    settle(job)
+
+
+def _fresh_run(job: Job, event: e.LeasesGranted, position: Position) -> list[Task]:
+    """The usual grant: neighbours that never were leased. Nothing where it is another."""
+    if not is_fresh_run(job, event.indices):
+        return []
+    job_id, worker, incarnation, slot = job.job_id, event.worker, event.incarnation, event.slot
+    leased, expires_at = _LEASED, event.expires_at
+    granted = [
+        Task(
+            job_id, index, leased, attempt, lease_id, worker, incarnation, slot,
+            position, NEVER, expires_at,
+        )
+        for index, attempt, lease_id in zip(
+            event.indices, event.attempts, e.lease_ids(event), strict=True
+        )
+    ]  # fmt: skip
+    if job.tasks is None:
+        job.tasks = {}
+    job.tasks.update(zip(event.indices, granted, strict=True))
+    first = event.indices[0]
+    job.states[first : first + len(granted)] = bytes((leased,)) * len(granted)
+    return granted
+
+
+def _one_by_one(job: Job, event: e.LeasesGranted, position: Position) -> list[Task]:
+    """Any grant, each task looked at, all of them before the first is moved."""
     states, total = job.states, len(job.states)
+    if len(set(event.indices)) != len(event.indices):
+        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
     for index in event.indices:
         if not 0 <= index < total or (states[index] != FRESH and states[index] != ASIDE):
             raise ImpossibleEvent(f"task {job.job_id}/{index}", _state_name(job, index), event)
-    tasks = job.tasks
-    if tasks is None:
-        tasks = job.tasks = {}
-    holder = state.holder(event.worker, event.incarnation)
-    leases, job_id = holder.leases, job.job_id
-    worker, incarnation, slot, expires_at = (
-        event.worker, event.incarnation, event.slot, event.expires_at,
-    )  # fmt: skip
-    lease_id = event.first_lease
-    for index, attempt in zip(event.indices, event.attempts, strict=True):
-        if states[index] == FRESH:
-            task = Task(
-                job_id, index, _LEASED, attempt, lease_id, worker, incarnation, slot,
-                position, NEVER, expires_at,
-            )  # fmt: skip
-            tasks[index] = task
-        else:
-            task = tasks[index]
-            task.state = _LEASED
-            task.attempt = attempt
-            task.lease_id = lease_id
-            task.worker = worker
-            task.incarnation = incarnation
-            task.slot = slot
-            task.granted = position
-            task.expires_at = expires_at
-        leases[lease_id] = task
+    tasks = job.tasks = {} if job.tasks is None else job.tasks
+    granted: list[Task] = []
+    for index, attempt, lease_id in zip(
+        event.indices, event.attempts, e.lease_ids(event), strict=True
+    ):
+        task = tasks.get(index)
+        if task is None:
+            task = tasks[index] = Task(job.job_id, index)
+        task.state = _LEASED
+        task.attempt = attempt
+        task.lease_id = lease_id
+        task.worker = event.worker
+        task.incarnation = event.incarnation
+        task.slot = event.slot
+        task.granted = position
+        task.expires_at = event.expires_at
         states[index] = _LEASED
-        lease_id = LeaseId(lease_id + 1)
-    holder.load[slot] = holder.load.get(slot, 0) + len(event.indices)
-    if expires_at != NEVER and (holder.soonest == NEVER or expires_at < holder.soonest):
-        holder.soonest = expires_at
-    state.next_lease = lease_id
-    job.active += len(event.indices)
-    job.updated_at = at
-    settle(job)
+        granted.append(task)
+    return granted
 
 
 def attempts_started(
     state: State, event: e.AttemptsStarted, position: Position, at: Instant
 ) -> None:
     job = state.job_of(event.job_id)
-    tasks, states = job.tasks or {}, job.states
+    tasks, states, leased = job.tasks or {}, job.states, _LEASED
     begun: dict[Index, Task] = {}
     for start in event.starts:
-        task = tasks.get(start.index)
-        if (
-            task is None
-            or task.state is not TaskState.LEASED
-            or task.lease_id != start.lease_id
-            or start.index in begun
-        ):
-            raise ImpossibleEvent(
-                f"task {job.job_id}/{start.index}", _state_name(job, start.index), event
-            )
-        begun[start.index] = task
-    for start in event.starts:
-        task = begun[start.index]
-        task.state = _RUNNING
+        index = start.index
+        task = tasks.get(index)
+        if task is None or task.state is not leased or task.lease_id != start.lease_id:
+            raise ImpossibleEvent(f"task {job.job_id}/{index}", _state_name(job, index), event)
+        begun[index] = task
+    if len(begun) != len(event.starts):
+        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
+    running = _RUNNING
+    for start, task in zip(event.starts, begun.values(), strict=True):
+        task.state = running
         task.started_at = start.started_at
-        states[start.index] = _RUNNING
+        states[start.index] = running
     job.ever_started = True
     job.updated_at = at
 

@@ -6,6 +6,9 @@ once, one event names them all. The union is closed: replay refuses a type it do
 recorded shape never changes; it may grow a trailing field with a default, or a new type.
 """
 
+from collections.abc import Iterable
+from typing import cast
+
 from msgspec import Struct
 
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
@@ -144,6 +147,12 @@ class LeasesGranted(Event, frozen=True, kw_only=True):
     attempts: tuple[int, ...]
     expires_at: Instant
     alone: bool
+
+
+def lease_ids(granted: LeasesGranted) -> Iterable[LeaseId]:
+    """The leases of a grant, in the order of its tasks."""
+    first = granted.first_lease
+    return cast(Iterable[LeaseId], range(first, first + len(granted.indices)))
 
 
 class AttemptsStarted(Event, frozen=True, kw_only=True):

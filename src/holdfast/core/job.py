@@ -155,6 +155,18 @@ def retryable(job: Job, index: Index) -> bool:
     return job.states[index] in (TaskState.QUARANTINED, KILLED_BY_LIMIT)
 
 
+def is_fresh_run(job: Job, indices: tuple[Index, ...]) -> bool:
+    """Neighbours that never were leased: seen without a look at each."""
+    if not indices:
+        return False
+    first, stop = indices[0], indices[-1] + 1
+    return (
+        0 <= first < stop <= len(job.states)
+        and job.states.count(FRESH, first, stop) == len(indices)
+        and indices == tuple(range(first, stop))
+    )
+
+
 def first_fresh(job: Job, start: int) -> int:
     """The first task at or after `start` that was never leased, or the count if there is none."""
     found = job.states.find(FRESH, start)

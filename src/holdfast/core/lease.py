@@ -56,14 +56,6 @@ class Holder(Struct):
         if task.expires_at != NEVER and (self.soonest == NEVER or task.expires_at < self.soonest):
             self.soonest = task.expires_at
 
-    def drop(self, task: Task) -> None:
-        del self.leases[task.lease_id]
-        left = self.load[task.slot] - 1
-        if left:
-            self.load[task.slot] = left
-        else:
-            del self.load[task.slot]
-
     def find_soonest(self) -> None:
         """Bring the lower bound up to date, after renewals moved every expiry."""
         timed = [task.expires_at for task in self.leases.values() if task.expires_at != NEVER]

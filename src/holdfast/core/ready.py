@@ -6,8 +6,9 @@ came back stand in the job's own `due`, or in `later` until their time.
 """
 
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from heapq import heappop, heappush
+from typing import cast
 
 from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.job import Job, first_fresh
@@ -138,7 +139,7 @@ def take(job: Job, now: Instant, limit: int) -> list[Index]:
     if want > 0 and start < len(states):
         stop = start + want
         if states[start:stop].count(FRESH) == min(want, len(states) - start):
-            picked.extend(map(Index, range(start, min(stop, len(states)))))
+            picked.extend(cast(Iterable[Index], range(start, min(stop, len(states)))))
         else:
             while len(picked) < limit and start < len(states):
                 picked.append(Index(start))

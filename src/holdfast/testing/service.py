@@ -27,10 +27,18 @@ KEEP_FINISHED = 10_000
 class Service:
     """`writing` is true between the append of a frame and `synced`, as it is for a real disk."""
 
-    def __init__(self, clock: Clock, dice: Dice, *, term_ms: int = 0) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        dice: Dice,
+        *,
+        term_ms: int = 0,
+        keep_finished: int = KEEP_FINISHED,
+    ) -> None:
         self.clock = clock
         self.dice = dice
         self.term_ms = term_ms
+        self.keep_finished = keep_finished
         self.writing = False
         self.log = MemoryLog()
         self.watch = Watch()
@@ -123,7 +131,7 @@ class Service:
     def _begin(self, state: State) -> None:
         self.coordinator = Coordinator(state, self.clock, self.dice)
         self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
-        self._ticker = Ticker(self.coordinator, keep_finished=KEEP_FINISHED)
+        self._ticker = Ticker(self.coordinator, keep_finished=self.keep_finished)
         self._rounds = Rounds(self.coordinator, self.exchanges)
         command = opening(self.log.log_id, self.log.epoch, 0, self.term_ms)
         self.do(command, actor="coordinator")

@@ -5,8 +5,6 @@ reply back to `receive`. Reports are kept and repeated until a reply names their
 exchange is under way at a time; only one that reported nothing is overtaken by a newer one.
 """
 
-from msgspec import Struct
-
 from holdfast.core.ids import LeaseId, WorkerId
 from holdfast.wire.exchange import Capacity, Done, Exchange, Failed, Released, Reply, Run, Started
 from holdfast.worker.executor import Executor, Harvest, Running
@@ -16,14 +14,6 @@ START_REPORT_MS = 20
 
 SIGNS_A_TERM = 3
 """How often in a term a worker with nothing to report shows that it is alive."""
-
-
-class Held(Struct, gc=False):
-    """A lease in this worker's hands."""
-
-    run: Run
-    index: int
-    start_told: bool = False
 
 
 class Agent:
@@ -38,7 +28,8 @@ class Agent:
         self._number = 0
         self._seen = 0
         self._under_way: Exchange | None = None
-        self._held: dict[LeaseId, Held] = {}
+        self._held: dict[LeaseId, Run] = {}
+        self._told: set[LeaseId] = set()
         # Runs that wait until their start is durable, by lease, and the exchange that told it.
         self._starting: dict[LeaseId, tuple[Run, int]] = {}
         self._done: list[Done] = []
@@ -63,6 +54,8 @@ class Agent:
         for report in (self._done, self._failed, self._released):
             for ended in report:
                 held.pop(ended.lease_id, None)
+        if self._told:
+            self._told &= held.keys()
         self._sent_ms = now_ms
         self._under_way = Exchange(
             self.worker,
@@ -113,7 +106,7 @@ class Agent:
             for running in self.executor.running()
             if running.timeout_ms
         ]
-        if any(not held.start_told for held in self._held.values()):
+        if len(self._held) > len(self._told):
             dues.append(now_ms + START_REPORT_MS)
         waiting = self._under_way
         if self._held and self._term_ms and (waiting is None or _is_empty(waiting)):
@@ -147,8 +140,7 @@ class Agent:
 
     def _take_up(self, run: Run) -> None:
         self._term_ms = run.term_ms
-        for item in run.items:
-            self._held[item.lease_id] = Held(run, item.index)
+        self._held.update(dict.fromkeys([item.lease_id for item in run.items], run))
         if self.draining:
             self._released.extend(
                 Released(run.job_id, item.index, item.lease_id, False) for item in run.items
@@ -169,16 +161,16 @@ class Agent:
     def _started(self, now_ms: int) -> list[Started]:
         started: list[Started] = []
         for running in self.executor.running():
-            held = self._held.get(running.lease_id)
-            if held is None or held.start_told or now_ms - running.since_ms < START_REPORT_MS:
-                continue
-            held.start_told = True
+            lease_id = running.lease_id
             ran_ms = max(0, now_ms - running.since_ms)
-            started.append(Started(running.job_id, running.index, running.lease_id, ran_ms))
+            if ran_ms < START_REPORT_MS or lease_id in self._told or lease_id not in self._held:
+                continue
+            self._told.add(lease_id)
+            started.append(Started(running.job_id, running.index, lease_id, ran_ms))
         for lease_id, (run, told) in list(self._starting.items()):
             if not told:
                 self._starting[lease_id] = (run, self._number + 1)
-                self._held[lease_id].start_told = True
+                self._told.add(lease_id)
                 started.append(Started(run.job_id, run.items[0].index, lease_id, 0))
         return started
 
@@ -216,6 +208,7 @@ class Agent:
         """The attempt has lost its right to run; nobody wants to hear of it."""
         if self._held.pop(lease_id, None) is None:
             return
+        self._told.discard(lease_id)
         if self._starting.pop(lease_id, None) is None:
             self.executor.stop(lease_id)
 

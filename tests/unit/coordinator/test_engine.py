@@ -204,6 +204,21 @@ def test_a_mistake_of_ours_on_the_engines_thread_looks_like_no_progress(
     assert isinstance(answer.error, ZeroDivisionError)
 
 
+def test_work_that_posts_itself_leaves_time_for_everything_else(
+    house: House, disk: TestDisk
+) -> None:
+    disk.may_sync.set()
+    answered = threading.Event()
+
+    def look() -> None:
+        if not answered.is_set():
+            house.engine.post(look)
+
+    house.engine.post(look)
+    house.ask(submit()).wait()
+    answered.set()
+
+
 def test_stopping_writes_what_has_gathered() -> None:
     disk = TestDisk()
     disk.may_sync.set()

@@ -2,6 +2,7 @@
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
+from holdfast.core.decide.jobs import unknown
 from holdfast.core.decision import Accepted
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, WorkerId
 from holdfast.core.reports import Done
@@ -20,7 +21,8 @@ def a_service() -> tuple[Service, ManualClock]:
 def submit(service: Service, **limits: int) -> JobId:
     in_spec = {name: limits.pop(name) for name in list(limits) if name.endswith("timeout_ms")}
     spec = JobSpec(name="work", kind="function", target="work", **in_spec)  # type: ignore[arg-type]
-    decision = service.do(c.SubmitJob(spec=spec, items=(b"item",), **limits))  # type: ignore[arg-type]
+    command = c.SubmitJob(spec=spec, items=(b"item",), **limits)  # type: ignore[arg-type]
+    decision = service.do(command)
     assert isinstance(decision, Accepted)
     service.settle()
     return JobId(str(decision.answer))
@@ -106,6 +108,8 @@ def test_a_lease_that_ended_early_calls_nobody_when_its_time_comes() -> None:
     service, clock = a_service()
     job_id = submit(service)
     lease(service, job_id, 1_000)
+    # Another one keeps the worker in the book.
+    lease(service, submit(service), 5_000)
     done = Done(job_id, Index(0), LeaseId(1), 1, b"")
     service.do(c.CommitTasks(worker=W, incarnation=1, done=(done,)))
     service.settle()
@@ -113,6 +117,37 @@ def test_a_lease_that_ended_early_calls_nobody_when_its_time_comes() -> None:
     service.settle()
     assert service.next_due() > clock.now()
     assert not any(isinstance(x, e.AttemptsReturned) for r in service.records() for x in r.events)
+
+
+class Watcher:
+    """Somebody who holds on to a job, and does not care what becomes of it."""
+
+    def __init__(self, job_id: JobId) -> None:
+        self.job_id = job_id
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *news: None
+
+
+def test_a_finished_job_leaves_memory_after_its_hour_unless_somebody_holds_it() -> None:
+    clock = ManualClock()
+    service = Service(clock, SeededDice(1), keep_finished=0)
+    jobs = [submit(service) for _ in range(3)]
+    for job_id in jobs:
+        service.do(c.KillJob(job_id=job_id))
+    assert service.coordinator.watchers.add(Watcher(jobs[1]))  # type: ignore[arg-type]
+    service.settle()
+    clock.advance(3_599_000)
+    service.settle()
+    assert list(service.coordinator.state.jobs) == jobs
+    clock.advance(61_000)
+    service.settle()
+    assert list(service.coordinator.state.jobs) == [jobs[1]]
+    gone = unknown(service.coordinator.state, jobs[0])
+    assert (gone.code, "holdfast job show 1 --data" in gone.message) == ("gone", True)
+    # Its number is never given again, also after a restart.
+    service.crash()
+    assert submit(service) == "4"
 
 
 def test_nothing_is_due_twice_at_the_same_moment() -> None:

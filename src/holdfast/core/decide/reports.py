@@ -53,7 +53,7 @@ def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
     reports of one job follow each other, so what belongs to the job is looked up once a run."""
     lost: list[Lost] = []
     tallies: dict[JobId, _Tally] = {}
-    worker, incarnation = command.worker, command.incarnation
+    worker, incarnation, leased = command.worker, command.incarnation, TaskState.LEASED
     current: JobId | None = None
     tasks: dict[Index, Task] = {}
     tally = _Tally()
@@ -80,7 +80,7 @@ def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
         if index in tally.commits:
             continue
         began = task.started_at
-        if task.state is TaskState.LEASED:
+        if task.state is leased:
             began = _began(now, done.ran_ms)
             tally.starts.append(e.Start(index, lease_id, began))
         tally.commits[index] = e.Commit(

@@ -6,8 +6,8 @@ from holdfast.core.attempt import EndReason
 from holdfast.core.decide.endings import ends_by_job
 from holdfast.core.decide.jobs import unknown
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
-from holdfast.core.ids import NEVER, Index, Instant
-from holdfast.core.job import Job, state_of
+from holdfast.core.ids import NEVER, Instant
+from holdfast.core.job import Job, is_fresh_run, state_of
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, Task
 
@@ -19,7 +19,8 @@ def grant(state: State, command: c.GrantLeases, now: Instant) -> Decision:
         return unknown(state, command.job_id)
     if command.term_ms < 0:
         return Refused(Reason.INVALID, "a lease cannot end before it begins")
-    if _is_fresh_run(job, command.indices, now):
+    due = job.not_before <= now and job.not_before_wall == NEVER
+    if due and is_fresh_run(job, command.indices):
         return _granted(state, command, (1,) * len(command.indices), now)
     attempts: list[int] = []
     taken: dict[int, None] = {}
@@ -53,18 +54,6 @@ def _granted(
         alone=command.alone,
     )
     return Accepted((granted,), granted)
-
-
-def _is_fresh_run(job: Job, indices: tuple[Index, ...], now: Instant) -> bool:
-    """Neighbours that never were leased: the usual grant, judged without a look at each."""
-    if not indices or job.not_before > now or job.not_before_wall != NEVER:
-        return False
-    first, stop = indices[0], indices[-1] + 1
-    return (
-        0 <= first < stop <= job.count
-        and job.states.count(FRESH, first, stop) == len(indices)
-        and indices == tuple(range(first, stop))
-    )
 
 
 def _next_attempt(job: Job, index: int, now: Instant) -> int:

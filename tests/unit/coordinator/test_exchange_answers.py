@@ -1,0 +1,55 @@
+"""No word of the coordinator to a worker overtakes the disk."""
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.core import commands as c
+from holdfast.core.ids import Index, JobId, LeaseId
+from holdfast.core.spec import JobSpec
+from holdfast.testing.clock import ManualClock, SeededDice
+from holdfast.testing.post import Post
+from holdfast.testing.service import Service
+from holdfast.wire.exchange import Done, Started
+
+Saying = Callable[[Post, JobId], None]
+
+
+def done(job_id: JobId, index: int, lease: int) -> Done:
+    return Done(job_id, Index(index), LeaseId(lease), 1, b"result")
+
+
+def say_started(worker: Post, job_id: JobId) -> None:
+    worker.say(held=(1,), started=(Started(job_id, Index(0), LeaseId(1), 0),))
+
+
+def say_done(worker: Post, job_id: JobId) -> None:
+    worker.say(done=(done(job_id, 0, 1),))
+
+
+def say_again(worker: Post, job_id: JobId) -> None:
+    say_done(worker, job_id)
+    worker.service.turn()
+    worker.say(number=worker.number, done=(done(job_id, 0, 1),))
+
+
+def say_as_a_former_self(worker: Post, job_id: JobId) -> None:
+    Post(worker.service, incarnation=2).say()
+    worker.say(done=(done(job_id, 0, 1),))
+
+
+@pytest.mark.parametrize("saying", [say_started, say_done, say_again, say_as_a_former_self])
+def test_no_answer_leaves_before_all_it_rests_on_is_durable(saying: Saying) -> None:
+    service = Service(ManualClock(), SeededDice(1), term_ms=10_000)
+    spec = JobSpec(name="work", kind="function", target="work")
+    service.do(c.SubmitJob(spec=spec, items=(b"item",)))
+    service.settle()
+    job_id = JobId("1")
+    worker = Post(service)
+    worker.hear()
+    saying(worker, job_id)
+    service.turn()
+    assert service.writing
+    assert len(worker.replies) == 1
+    service.synced()
+    assert len(worker.replies) > 1
