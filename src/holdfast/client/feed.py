@@ -7,7 +7,7 @@ never waits; readers wait on the condition, async ones are called back.
 import threading
 import weakref
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from holdfast.coordinator.coordinator import Coordinator
@@ -49,10 +49,10 @@ class FeedRef:
     def grown(self, count: int, sealed: bool) -> None:
         self._tell("grown", count, sealed)
 
-    def finished(self, indices: list[Index], state: TaskState, position: Position) -> None:
+    def finished(self, indices: Sequence[Index], state: TaskState, position: Position) -> None:
         self._tell("finished", indices, state, position)
 
-    def reopened(self, indices: list[Index]) -> None:
+    def reopened(self, indices: Sequence[Index]) -> None:
         self._tell("reopened", indices)
 
     def ended(self, state: str, reason: str) -> None:
@@ -100,17 +100,22 @@ class JobFeed:
             self.sealed = sealed
             self._announce()
 
-    def finished(self, indices: list[Index], state: TaskState, position: Position) -> None:
+    def finished(self, indices: Sequence[Index], state: TaskState, position: Position) -> None:
         with self.changed:
             cells, positions = self.cells, self._places()
-            for index in indices:
-                cells[index] = state
-                positions[index] = position
+            if isinstance(indices, range):
+                run = slice(indices.start, indices.stop)
+                cells[run] = bytes((state,)) * len(indices)
+                positions[run] = array("Q", (position,)) * len(indices)
+            else:
+                for index in indices:
+                    cells[index] = state
+                    positions[index] = position
             self.order.extend(indices)
             self.done_count += len(indices)
             self._announce()
 
-    def reopened(self, indices: list[Index]) -> None:
+    def reopened(self, indices: Sequence[Index]) -> None:
         with self.changed:
             again = frozenset(indices)
             # The order only grows, because readers count along it; what no longer counts is named.

@@ -34,8 +34,11 @@ class Chunks:
         self._encode = encode
         self._hash = blake2b(digest_size=16) if digests else None
         self._changed = threading.Condition()
+        # The one who takes appends, the one who feeds removes: neither needs the lock for that.
         self._taken: deque[bytes] = deque()
-        self._bytes = 0
+        self._bytes_in = 0
+        self._bytes_out = 0
+        self._awaited: Callable[[], bool] | None = None
         self._is_over = False
         self._trouble: BaseException | None = None
         self._taker: threading.Thread | None = None
@@ -49,12 +52,12 @@ class Chunks:
         chunk: list[bytes] = []
         size = 0
         with self._changed:
-            self._changed.wait_for(lambda: self._taken or self._is_over)
-            self._changed.wait_for(self._is_enough, CHUNK_SECONDS)
+            self._await(self._is_something, None)
+            self._await(self._is_enough, CHUNK_SECONDS)
             while self._taken and len(chunk) < CHUNK_ITEMS and size < CHUNK_BYTES:
                 chunk.append(self._taken.popleft())
                 size += len(chunk[-1])
-            self._bytes -= size
+            self._bytes_out += size
             self._changed.notify_all()
             self.exhausted = self._is_over and not self._taken and self._trouble is None
             if not chunk and self._trouble is not None:
@@ -73,24 +76,37 @@ class Chunks:
         try:
             for item in self._items:
                 payload = self._encode(item)
-                with self._changed:
-                    self._changed.wait_for(self._has_space)
-                    if self._is_over:
-                        return
-                    self._taken.append(payload)
-                    self._bytes += len(payload)
-                    if len(self._taken) == 1 or self._is_enough():
+                self._taken.append(payload)
+                self._bytes_in += len(payload)
+                awaited = self._awaited
+                if (awaited is not None and awaited()) or not self._has_space():
+                    with self._changed:
                         self._changed.notify_all()
+                        self._changed.wait_for(self._has_space)
+                if self._is_over:
+                    return
         except BaseException as error:  # noqa: BLE001 - whatever the source raises ends the feeding
             self._trouble = error
         self.stop()
 
+    def _await(self, ready: Callable[[], bool], seconds: float | None) -> None:
+        """Said before it is looked at, so that whoever makes it true knows that somebody waits."""
+        self._awaited = ready
+        self._changed.wait_for(ready, seconds)
+        self._awaited = None
+
+    def _is_something(self) -> bool:
+        return bool(self._taken) or self._is_over
+
     def _is_enough(self) -> bool:
-        return self._is_over or len(self._taken) >= CHUNK_ITEMS or self._bytes >= CHUNK_BYTES
+        return self._is_over or self._holds(1)
 
     def _has_space(self) -> bool:
-        full = len(self._taken) >= 2 * CHUNK_ITEMS or self._bytes >= 2 * CHUNK_BYTES
-        return self._is_over or not full
+        return self._is_over or not self._holds(2)
+
+    def _holds(self, chunks: int) -> bool:
+        waiting_bytes = self._bytes_in - self._bytes_out
+        return len(self._taken) >= chunks * CHUNK_ITEMS or waiting_bytes >= chunks * CHUNK_BYTES
 
     def skip(self, count: int) -> int:
         """Pass over items that are recorded already, hashing them; how many there were."""

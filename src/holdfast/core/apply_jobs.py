@@ -15,7 +15,15 @@ from holdfast.core.job import (
 )
 from holdfast.core.ready import put_back
 from holdfast.core.state import State, SubmitKey
-from holdfast.core.task import ASIDE, FRESH, TRANSITIONS, Task, TaskState, target_of
+from holdfast.core.task import (
+    ASIDE,
+    FRESH,
+    KILLED_BY_LIMIT,
+    TRANSITIONS,
+    Task,
+    TaskState,
+    target_of,
+)
 
 
 def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: Instant) -> None:
@@ -196,9 +204,15 @@ def offer(state: State, job: Job, at: Instant) -> None:
 
 
 def note_finish(state: State, job: Job) -> None:
-    """Remember the order in which jobs ended: the oldest are forgotten first."""
-    if is_finished(job):
-        state.finished.append(job.job_id)
+    """Remember the order in which jobs ended, and let go of what only an unfinished one needs."""
+    if not is_finished(job):
+        return
+    state.finished.append(job.job_id)
+    job.due = job.later = None
+    if not job.tasks:
+        job.tasks = None
+    if not job.quarantined and KILLED_BY_LIMIT not in job.states:
+        job.payloads, job.shared = None, b""
 
 
 def _seal(state: State, job: Job, at: Instant) -> None:
