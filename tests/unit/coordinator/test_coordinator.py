@@ -31,7 +31,7 @@ class Diary:
         self.lines.append(f"grown {count} {sealed}")
 
     def finished(self, indices: list[Index], state: TaskState, position: Position) -> None:
-        self.lines.append(f"finished {indices} {state.name}")
+        self.lines.append(f"finished {list(indices)} {state.name}")
 
     def reopened(self, indices: list[Index]) -> None:
         self.lines.append(f"reopened {indices}")
