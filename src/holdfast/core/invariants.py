@@ -1,8 +1,8 @@
 """What must hold of any state, judged from that state alone.
 
-`check` is run by tests, by simulations after every step and by the doctor. It reads authority and
-indexes and compares the two; it asks neither the decisions nor the folds, so that they cannot be
-wrong together. What needs history (nothing moves twice, nothing shrinks) is watched by `Watch`.
+`check` is run by tests, by simulations after every step and by `holdfast log verify`. It reads
+authority and indexes and compares the two; it asks neither the decisions nor the folds, so that
+they cannot be wrong together. What needs history (nothing moves twice, nothing shrinks) is watched by `Watch`.
 A job of a million tasks costs a few passes over its cells at the speed of memory; only tasks with
 a record are looked at one by one.
 """

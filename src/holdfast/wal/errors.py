@@ -78,5 +78,5 @@ class DiskFull(OperatingError):
         self.needed = needed
         super().__init__(
             f"the disk that holds {path} has no room for {needed} more bytes. "
-            f"Free some space and go on; `holdfast doctor` shows what the log needs."
+            f"Free some space and go on; `holdfast log stats` shows what the log takes."
         )

@@ -295,7 +295,7 @@ class FileLog:
         self._failure = f"{what}: {error}"
         return LogFailed(
             f"the log in {self.path} takes nothing more: {self._failure}. What was acknowledged "
-            f"is safe. See `holdfast doctor`, then open it again."
+            f"is safe. Look at it with `holdfast log verify {self.path}`, then open it again."
         )
 
 
