@@ -53,7 +53,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield start_one
     for program in programs:
         program.kill()
-        program.communicate()
+        program.wait()
+        # A child that outlived it may hold the other ends, so their end is not waited for.
+        for stream in (program.stdout, program.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def pipe(folder: Path, name: str) -> str:
@@ -316,13 +320,13 @@ def test_a_forked_copy_owns_nothing_and_says_where_to_go(tmp_path: Path, start: 
 def test_a_child_that_outlives_the_program_does_not_keep_the_folder(
     tmp_path: Path, start: Start, how: str
 ) -> None:
-    gate = pipe(tmp_path, "gate")
+    here, gate = pipe(tmp_path, "here"), pipe(tmp_path, "gate")
     program = start(
         f"""
         hf = holdfast.open(state, workers=1)
         hf.submit(chores.square, 3).result(60)
         if os.fork() == 0:
-            chores.wait_at({gate!r})
+            chores.tell_and_wait({here!r}, {gate!r})
             os._exit(0)
         if {how!r} == "closes":
             hf.close()
@@ -331,6 +335,8 @@ def test_a_child_that_outlives_the_program_does_not_keep_the_folder(
         """
     )
     reaches(program, "ready")
+    # The child has come to life, and so has let go of what the fork gave it.
+    assert Path(here).read_text() == "begun"
     if how == "dies":
         program.kill()
         program.wait()

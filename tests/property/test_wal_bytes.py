@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.testing.histories import records_of_every_type
 from holdfast.wal.frames import (
     HEADER,
     HEADER_BYTES,
@@ -63,15 +64,16 @@ class Sample(NamedTuple):
 
 
 def batches(dice: Random) -> Iterator[list[bytes]]:
-    """300 records and more of varied sizes, some of them zeros: zeros are what a cut leaves."""
-    count = 0
-    while count < 300:
-        batch = [
-            bytes(size) if dice.random() < 0.1 else dice.randbytes(size)
-            for size in (dice.choice((0, 1, 7, 20, 40, 110)) for _ in range(dice.randint(1, 4)))
-        ]
-        count += len(batch)
-        yield batch
+    """300 records and more: real ones with events of every type, and some that are all zeros,
+    because zeros are what a cut leaves."""
+    records = [
+        bytes(dice.choice((0, 1, 7, 20, 40))) if dice.random() < 0.1 else record
+        for record in records_of_every_type(280, dice)
+    ]
+    while records:
+        size = dice.randint(1, 4)
+        yield records[:size]
+        del records[:size]
 
 
 @pytest.fixture(scope="module")

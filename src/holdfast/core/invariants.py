@@ -2,7 +2,8 @@
 
 `check` is run by tests, by simulations after every step and by `holdfast log verify`. It reads
 authority and indexes and compares the two; it asks neither the decisions nor the folds, so that
-they cannot be wrong together. What needs history (nothing moves twice, nothing shrinks) is watched by `Watch`.
+they cannot be wrong together. What needs history (nothing moves twice, nothing shrinks) is
+watched by `Watch`.
 A job of a million tasks costs a few passes over its cells at the speed of memory; only tasks with
 a record are looked at one by one.
 """

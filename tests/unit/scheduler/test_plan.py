@@ -133,7 +133,7 @@ def test_a_suspect_waits_while_no_slot_is_empty() -> None:
     assert all(0 not in p.indices for p in planned(world, [seat], length=10))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     sizes=st.lists(st.integers(1, 30), max_size=5),
     slots=st.lists(st.integers(1, 4), max_size=3),
