@@ -15,6 +15,7 @@ from hypothesis import settings
 HERE = Path(__file__).parent
 SEED_VARIABLE = "HOLDFAST_SEED"
 FAST_S = 0.25
+SLOWEST = 10
 # Real processes and simulated clusters take the time they take.
 UNHURRIED = ("e2e", "simulation")
 SEED = pytest.StashKey[int]()
@@ -106,8 +107,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
     if late:
         terminalreporter.section(f"over {FAST_S} s: make them faster or mark them slow")
-        for seconds, nodeid in reversed(late):
+        for seconds, nodeid in reversed(late[-SLOWEST:]):
             terminalreporter.write_line(f"{seconds:6.2f} s  {nodeid}")
+        if len(late) > SLOWEST:
+            terminalreporter.write_line(f"and {len(late) - SLOWEST} more")
 
 
 @pytest.fixture(scope="session")

@@ -375,3 +375,13 @@ def _pipes(folder: Path, *names: str) -> list[str]:
     for name in names:
         os.mkfifo(folder / name)
     return [str(folder / name) for name in names]
+
+
+def test_errors_come_in_their_places_where_they_are_asked_for(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "s", workers=2) as hf:
+        job = hf.map(chores.square, [1, "no number", 3])
+        first, second, third = job.results(return_exceptions=True)
+        assert (first, third) == (1, 9)
+        assert isinstance(second, TaskFailed)
+        assert second.task_id == f"{job.id}/1"
+        assert len(list(job.as_completed(return_exceptions=True))) == 3

@@ -6,7 +6,7 @@ Handles are awaitable and behave like those of `concurrent.futures`. What they s
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from holdfast.client.errors import JobFailed, Refused, TaskFailed
 from holdfast.client.feed import UNFINISHED, JobFeed
@@ -26,7 +26,10 @@ Decode = Callable[[bytes], Any]
 class Outcomes:
     """Reads results and errors from the log, a record at a time: neighbours share one."""
 
-    def __init__(self, local: Local, job_id: JobId, decode: Decode) -> None:
+    def __init__(
+        self, local: Local, job_id: JobId, decode: Decode, *, return_exceptions: bool = False
+    ) -> None:
+        self._return_exceptions = return_exceptions
         self._local = local
         self._job_id = job_id
         self._decode = decode
@@ -42,9 +45,12 @@ class Outcomes:
             return self._decode(self._results[index])
         end = self._ends.get(index)
         error, traceback = ("", "") if end is None else (end.error, end.traceback)
-        raise TaskFailed(
+        failure = TaskFailed(
             task_name(self._job_id, index), TaskState(state).name, error, traceback
         )
+        if self._return_exceptions:
+            return failure
+        raise failure
 
     def _load(self, position: Position) -> None:
         self._results, self._ends = {}, {}
@@ -114,14 +120,33 @@ class Job(Generic[R]):
         """Stop the job. False when it had ended already."""
         return bool(self._local.execute(c.KillJob(job_id=self._feed.job_id, reason=reason)))
 
-    def results(self) -> "Results[R]":
-        """The results in the order of the items, each as soon as it and all before it are there.
-        A task that ended without one raises `TaskFailed` at its place."""
-        return Results(self._local, self._feed, self._decode, self._feeding, in_order=True)
+    @overload
+    def results(self, *, return_exceptions: Literal[False] = False) -> "Results[R]": ...
 
-    def as_completed(self) -> "Results[R]":
+    @overload
+    def results(self, *, return_exceptions: bool) -> "Results[R | TaskFailed]": ...
+
+    def results(self, *, return_exceptions: bool = False) -> "Results[Any]":
+        """The results in the order of the items, each as soon as it and all before it are there.
+        A task that ended without one raises `TaskFailed` at its place, or with
+        `return_exceptions` is given as one."""
+        return self._results(in_order=True, return_exceptions=return_exceptions)
+
+    @overload
+    def as_completed(self, *, return_exceptions: Literal[False] = False) -> "Results[R]": ...
+
+    @overload
+    def as_completed(self, *, return_exceptions: bool) -> "Results[R | TaskFailed]": ...
+
+    def as_completed(self, *, return_exceptions: bool = False) -> "Results[Any]":
         """The results in the order in which tasks finish."""
-        return Results(self._local, self._feed, self._decode, self._feeding, in_order=False)
+        return self._results(in_order=False, return_exceptions=return_exceptions)
+
+    def _results(self, *, in_order: bool, return_exceptions: bool) -> "Results[Any]":
+        outcomes = Outcomes(
+            self._local, self._feed.job_id, self._decode, return_exceptions=return_exceptions
+        )
+        return Results(self._local, self._feed, outcomes, self._feeding, in_order=in_order)
 
     def __len__(self) -> int:
         """How many tasks the job has; so far, while it is being fed."""
@@ -162,7 +187,7 @@ class Results(Generic[R]):
         self,
         local: Local,
         feed: JobFeed,
-        decode: Decode,
+        outcomes: "Outcomes",
         feeding: Feeding | None,
         *,
         in_order: bool,
@@ -170,7 +195,7 @@ class Results(Generic[R]):
         self._local = local
         self._feed = feed
         self._feeding = feeding
-        self._outcomes = Outcomes(local, feed.job_id, decode)
+        self._outcomes = outcomes
         self._in_order = in_order
         self._next = 0
 

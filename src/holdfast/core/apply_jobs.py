@@ -194,8 +194,9 @@ def keys_forgotten(state: State, event: e.KeysForgotten, position: Position, at:
 
 
 def offer(state: State, job: Job, at: Instant) -> None:
-    """Put a job with fresh tasks in line, now or when its own time comes."""
-    if job.cursor >= len(job.states):
+    """Put a job with fresh tasks in line, now or when its own time comes: the tick records a
+    calendar instant, the clock alone brings the other."""
+    if job.cursor >= len(job.states) or job.not_before_wall != NEVER:
         return
     if job.not_before > at:
         state.ready.sleep(job, job.not_before)

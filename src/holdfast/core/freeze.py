@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.apply_jobs import offer
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position
 from holdfast.core.job import Job, first_fresh, is_finished
@@ -138,10 +139,7 @@ def rebuild_indexes(state: State) -> None:
             state.set_wall_timer(job, wall)
         for task in (job.tasks or {}).values():
             _index_task(state, job, task)
-        if job.not_before > state.time and job.unfinished:
-            state.ready.sleep(job, job.not_before)
-        elif job.cursor < job.count:
-            state.ready.offer(job)
+        offer(state, job, state.time)
     finished = [job for job in state.jobs.values() if is_finished(job)]
     finished.sort(key=lambda job: job.updated_at)
     state.finished.extend(job.job_id for job in finished)

@@ -112,17 +112,18 @@ def nothing_in_limbo(state: State) -> Iterator[Finding]:
     for job in state.jobs.values():
         if job.unfinished == 0:
             continue
+        standing = job.queued and job.job_id in lines
         called = (
             (job.not_before_wall, job.job_id) in dated
             if job.not_before_wall != NEVER
-            else (job.queued and job.job_id in lines) or (job.not_before, job.job_id) in sleeping
+            else standing or (job.not_before, job.job_id) in sleeping
         )
         fresh = job.states.find(FRESH)
         if 0 <= fresh < job.cursor:
             yield task_name(job.job_id, fresh), "it is fresh and behind the cursor"
         if fresh >= 0 and not called:
             yield task_name(job.job_id, fresh), "it is fresh and nobody will look at its job"
-        due = frozenset(job.due or ()) if called else frozenset()
+        due = frozenset(job.due or ()) if standing else frozenset()
         later = frozenset(job.later or ())
         for task in (job.tasks or {}).values():
             moment, wall = (task.not_before, job.job_id), (task.not_before_wall, job.job_id)

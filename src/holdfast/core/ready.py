@@ -37,8 +37,6 @@ class ReadyQueue:
 
     def offer(self, job: Job) -> None:
         """The job may have something to lease: put it in line, once."""
-        if job.not_before_wall != NEVER:
-            return  # The tick will record that its calendar instant has come.
         if job.queued:
             return
         job.queued = True
@@ -60,7 +58,8 @@ class ReadyQueue:
             job = jobs.get(job_id)
             if job is not None:
                 _promote(job, now)
-                self.offer(job)
+                if has_leasable(job, now):
+                    self.offer(job)
 
     def next_wake(self) -> Instant:
         return self.sleeping[0][0] if self.sleeping else NEVER
@@ -109,10 +108,14 @@ def _leave(job: Job | None) -> None:
         job.queued = False
 
 
+def is_begun(job: Job, now: Instant) -> bool:
+    """Whether the job's own time has come. It is about its fresh tasks: one with a record was
+    leased before, or was given a time of its own."""
+    return job.not_before <= now and job.not_before_wall == NEVER
+
+
 def has_leasable(job: Job, now: Instant) -> bool:
-    if job.not_before > now:
-        return False
-    if job.cursor < len(job.states):
+    if job.cursor < len(job.states) and is_begun(job, now):
         return True
     return any(_is_due(job, index, now) for index in job.due or ())
 
@@ -122,8 +125,6 @@ def take(job: Job, now: Instant, limit: int) -> list[Index]:
 
     Nothing moves: the grant does that when it is applied.
     """
-    if job.not_before > now:
-        return []
     picked: list[Index] = []
     if job.due:
         seen: dict[Index, None] = {}
@@ -136,7 +137,7 @@ def take(job: Job, now: Instant, limit: int) -> list[Index]:
     start = job.cursor
     states = job.states
     want = limit - len(picked)
-    if want > 0 and start < len(states):
+    if want > 0 and start < len(states) and is_begun(job, now):
         stop = start + want
         if states[start:stop].count(FRESH) == min(want, len(states) - start):
             picked.extend(cast(Iterable[Index], range(start, min(stop, len(states)))))

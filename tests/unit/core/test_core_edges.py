@@ -84,13 +84,15 @@ def test_a_dated_job_whose_tasks_were_all_moved_comes_due() -> None:
     assert stage.world.leasable() == {JOB: [0]}
 
 
-def test_a_delayed_job_whose_tasks_were_all_moved_is_found_after_a_restart() -> None:
+def test_a_moved_task_goes_by_its_own_time_and_not_by_its_jobs() -> None:
     stage = stage_of("fresh in a delayed job")
-    stage.world.did(c.RescheduleTask(job_id=JOB, index=Index(0)))
-    stage.world.crash(snapshot=True)
     assert stage.world.leasable() == {}
-    stage.world.sleep(60_000)
+    stage.world.did(c.RescheduleTask(job_id=JOB, index=Index(0)))
     assert stage.world.leasable() == {JOB: [0]}
+    stage.world.crash(snapshot=True)
+    assert stage.world.leasable() == {JOB: [0]}
+    assert isinstance(stage.world.do(c.RescheduleTask(job_id=JOB, index=Index(0))), Accepted)
+    stage.world.grant(JOB)
 
 
 def test_a_retried_job_is_no_longer_among_the_finished() -> None:

@@ -8,6 +8,7 @@ from holdfast.core.decide.jobs import unknown
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Instant
 from holdfast.core.job import Job, is_fresh_run, state_of
+from holdfast.core.ready import is_begun
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, Task
 
@@ -19,8 +20,7 @@ def grant(state: State, command: c.GrantLeases, now: Instant) -> Decision:
         return unknown(state, command.job_id)
     if command.term_ms < 0:
         return Refused(Reason.INVALID, "a lease cannot end before it begins")
-    due = job.not_before <= now and job.not_before_wall == NEVER
-    if due and is_fresh_run(job, command.indices):
+    if is_begun(job, now) and is_fresh_run(job, command.indices):
         return _granted(state, command, (1,) * len(command.indices), now)
     attempts: list[int] = []
     taken: dict[int, None] = {}
@@ -58,11 +58,11 @@ def _granted(
 
 def _next_attempt(job: Job, index: int, now: Instant) -> int:
     """The number of the attempt a lease would begin, or 0 where none may begin now."""
-    if not 0 <= index < job.count or job.not_before > now or job.not_before_wall != NEVER:
+    if not 0 <= index < job.count:
         return 0
     cell = job.states[index]
     if cell == FRESH:
-        return 1
+        return int(is_begun(job, now))
     if cell != ASIDE or job.tasks is None:
         return 0
     task = job.tasks[index]  # type: ignore[index]
