@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -17,6 +18,8 @@ from holdfast.worker.payloads import decode_result, encode_call, pickled_target
 from holdfast.worker.plans import decoder_for
 
 MAX_PAYLOAD_BYTES = 1024 * 1024
+
+REMEMBERED = 1_024
 
 RESERVED = ("key", "name", "delay", "not_before", "deadline", "pickle")
 """Words that `submit` takes for itself."""
@@ -115,7 +118,7 @@ def _call(
     if options.pickle:
         spec = options.spec("pickle", pickled_target(inner), known)
     else:
-        spec = options.spec(kind, reference(function), known)
+        spec = options.spec(kind, _target(function), known)
     pickle = options.pickle
     return Call(
         spec,
@@ -152,7 +155,8 @@ def _decoder(function: Callable[..., Any], *, pickle: bool) -> Decode:
 
 def _check_words(function: Callable[..., Any]) -> None:
     """A word that both submit and the function use would go to the wrong one: say so instead."""
-    clash = [word for word in RESERVED if word in _parameters(function)]
+    signature = _signature(plain(function))
+    clash = [word for word in RESERVED if signature and word in signature.parameters]
     if clash:
         raise TypeError(
             f"{plain(function).__name__} has a parameter {clash[0]!r}, a word that submit() takes "
@@ -164,9 +168,8 @@ def _check_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
     """A call that cannot even begin is refused here, not after a trip through the log."""
-    try:
-        signature = inspect.signature(plain(function))
-    except (TypeError, ValueError):
+    signature = _signature(plain(function))
+    if signature is None:
         return
     try:
         signature.bind(*args, **kwargs)
@@ -174,8 +177,26 @@ def _check_arguments(
         raise TypeError(f"{plain(function).__name__}{signature}: {error}") from None
 
 
-def _parameters(function: Callable[..., Any]) -> Mapping[str, Any]:
+# Reading a signature and finding a name take longer than all the rest of a submit.
+@lru_cache(maxsize=REMEMBERED)
+def _read_signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+_named = lru_cache(maxsize=REMEMBERED)(reference)
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """How a function is called; None where nobody can tell."""
     try:
-        return inspect.signature(plain(function)).parameters
+        return _read_signature(function)
     except (TypeError, ValueError):
-        return {}
+        return None
+
+
+def _target(function: Callable[..., Any]) -> str:
+    try:
+        hash(function)
+    except TypeError:
+        return reference(function)
+    return _named(function)

@@ -121,8 +121,8 @@ def _telling(
 ) -> list[tuple[str, tuple[object, ...]]]:
     """What an event means to a watcher."""
     if isinstance(event, e.TasksCompleted):
-        indices = [commit.index for commit in event.commits]
-        return [("finished", (indices, TaskState.SUCCEEDED, position))]
+        done = _joined([commit.index for commit in event.commits])
+        return [("finished", (done, TaskState.SUCCEEDED, position))]
     if isinstance(event, e.TaskCommitted):
         # The result is ready at the commit; what is owed is delivered without the watcher.
         return [("finished", ([event.commit.index], TaskState.SUCCEEDED, position))]
@@ -141,6 +141,12 @@ def _telling(
     if isinstance(event, e.TasksAdded | e.JobSealed | e.JobCancelled):
         return [("grown", (job.count, job.sealed))]
     return []
+
+
+def _joined(indices: list[Index]) -> Sequence[Index]:
+    """The same indices, as a range where they are neighbours in order."""
+    run = range(indices[0], indices[0] + len(indices)) if indices else range(0)
+    return cast(Sequence[Index], run) if indices == list(run) else indices
 
 
 def _runs(spans: tuple[e.Span, ...]) -> list[Sequence[Index]]:

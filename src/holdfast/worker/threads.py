@@ -166,7 +166,7 @@ class ThreadExecutor:
             self.outcomes.extend(released(entry, started=False) for entry in entries)
             self.bell.ring()
             return
-        self.unstarted.update(item.lease_id for item in run.items)
+        self.unstarted.update([item.lease_id for item in run.items])
         lane = self._lanes[run.slot]
         lane.give(run, entries)
         if len(lane.queue) > 1:
