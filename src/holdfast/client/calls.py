@@ -120,12 +120,24 @@ def _call(
     else:
         spec = options.spec(kind, _target(function), known)
     pickle = options.pickle
-    return Call(
-        spec,
-        _decoder(inner, pickle=pickle),
-        payload,
-        lambda item: check_size(encode_call((item,), pickle=pickle)),
-    )
+    return Call(spec, _decoder(inner, pickle=pickle), payload, _item_encoder(pickle=pickle))
+
+
+def _item_encoder(*, pickle: bool) -> Callable[[Any], bytes]:
+    """The payload of one item of a map: by the shortest way, or by the one that tells what is
+    wrong with it."""
+    if pickle:
+        return lambda item: check_size(encode_call((item,), pickle=True))
+    quick = msgspec.msgpack.Encoder().encode
+
+    def encode(item: Any) -> bytes:
+        try:
+            payload = quick((item,))
+        except Exception:  # noqa: BLE001 - the long way says it better
+            payload = encode_call((item,))
+        return payload if len(payload) <= MAX_PAYLOAD_BYTES else check_size(payload)
+
+    return encode
 
 
 def _options(function: Callable[..., Any], **changes: Any) -> Options:

@@ -38,7 +38,9 @@ class Chunks:
         self._taken: deque[bytes] = deque()
         self._bytes_in = 0
         self._bytes_out = 0
-        self._awaited: Callable[[], bool] | None = None
+        # How many items or bytes make the taker stop and look: it must be cheap an item.
+        self._look_items = 0
+        self._look_bytes = 0
         self._is_over = False
         self._trouble: BaseException | None = None
         self._taker: threading.Thread | None = None
@@ -52,12 +54,13 @@ class Chunks:
         chunk: list[bytes] = []
         size = 0
         with self._changed:
-            self._await(self._is_something, None)
-            self._await(self._is_enough, CHUNK_SECONDS)
+            self._await(self._is_something, None, items=1, size=1)
+            self._await(self._is_enough, CHUNK_SECONDS, items=CHUNK_ITEMS, size=CHUNK_BYTES)
             while self._taken and len(chunk) < CHUNK_ITEMS and size < CHUNK_BYTES:
                 chunk.append(self._taken.popleft())
                 size += len(chunk[-1])
             self._bytes_out += size
+            self._look_at(2 * CHUNK_ITEMS, 2 * CHUNK_BYTES)
             self._changed.notify_all()
             self.exhausted = self._is_over and not self._taken and self._trouble is None
             if not chunk and self._trouble is not None:
@@ -70,30 +73,36 @@ class Chunks:
         """Nobody will ask again. A source that is stuck is left to itself."""
         with self._changed:
             self._is_over = True
+            self._look_items = 0
             self._changed.notify_all()
 
     def _take(self) -> None:
+        encode, taken = self._encode, self._taken
         try:
             for item in self._items:
-                payload = self._encode(item)
-                self._taken.append(payload)
+                payload = encode(item)
+                taken.append(payload)
                 self._bytes_in += len(payload)
-                awaited = self._awaited
-                if (awaited is not None and awaited()) or not self._has_space():
+                if len(taken) >= self._look_items or self._bytes_in >= self._look_bytes:
                     with self._changed:
                         self._changed.notify_all()
                         self._changed.wait_for(self._has_space)
-                if self._is_over:
-                    return
+                    if self._is_over:
+                        return
         except BaseException as error:  # noqa: BLE001 - whatever the source raises ends the feeding
             self._trouble = error
         self.stop()
 
-    def _await(self, ready: Callable[[], bool], seconds: float | None) -> None:
+    def _await(
+        self, ready: Callable[[], bool], seconds: float | None, *, items: int, size: int
+    ) -> None:
         """Said before it is looked at, so that whoever makes it true knows that somebody waits."""
-        self._awaited = ready
+        self._look_at(items, size)
         self._changed.wait_for(ready, seconds)
-        self._awaited = None
+        self._look_at(2 * CHUNK_ITEMS, 2 * CHUNK_BYTES)
+
+    def _look_at(self, items: int, size: int) -> None:
+        self._look_items, self._look_bytes = items, self._bytes_out + size
 
     def _is_something(self) -> bool:
         return bool(self._taken) or self._is_over

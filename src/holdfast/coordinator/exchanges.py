@@ -290,7 +290,7 @@ class Exchanges:
             return None
         job = self._coordinator.state.jobs[pick.job_id]
         leases = lease_ids(granted)
-        payloads = map(job.payload_of, granted.indices)
+        payloads = job.payloads_of(granted.indices)
         items = tuple(map(Item, granted.indices, leases, granted.attempts, payloads))
         spec = job.spec
         return Run(

@@ -7,7 +7,10 @@ log at that position.
 
 from array import array
 from collections import deque
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from itertools import repeat
+from typing import cast
 
 from msgspec import Struct
 
@@ -81,11 +84,11 @@ class Job(Struct, gc=False):
     def count(self) -> int:
         return len(self.states)
 
-    def payload_of(self, index: Index) -> bytes:
+    def payloads_of(self, indices: Sequence[Index]) -> Iterable[bytes]:
+        """What these tasks run with: theirs, or for an array the shared one again and again."""
         if self.payloads is None:
-            return self.shared
-        payload = self.payloads[index]
-        return b"" if payload is None else payload
+            return repeat(self.shared)
+        return cast(Iterable[bytes], map(self.payloads.__getitem__, indices))
 
 
 def is_finished(job: Job) -> bool:

@@ -51,9 +51,10 @@ class Agent:
                 return None
         self._number += 1
         held = self._held
-        for report in (self._done, self._failed, self._released):
-            for ended in report:
-                held.pop(ended.lease_id, None)
+        for failed in self._failed:
+            held.pop(failed.lease_id, None)
+        for released in self._released:
+            held.pop(released.lease_id, None)
         if self._told:
             self._told &= held.keys()
         self._sent_ms = now_ms
@@ -182,7 +183,8 @@ class Agent:
 
     def _absorb(self, harvest: Harvest) -> None:
         held = self._held
-        self._done += [report for report in harvest.done if report.lease_id in held]
+        let_go = held.pop
+        self._done += [report for report in harvest.done if let_go(report.lease_id, None)]
         self._failed += [report for report in harvest.failed if report.lease_id in held]
         self._released += [report for report in harvest.released if report.lease_id in held]
 
