@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from holdfast import task
 from holdfast.client.holdfast import Holdfast
 from holdfast.client.local import Local
-from holdfast.coordinator.inspect import look_into
+from holdfast.coordinator.history import attempts_of
+from holdfast.coordinator.inspect import look_into, open_folder
 from holdfast.coordinator.recovery import recover
 from holdfast.coordinator.settings import Settings
 from holdfast.core import events as e
 from holdfast.core.freeze import fingerprint
+from holdfast.core.ids import Index, JobId
 from holdfast.testing import chores
 from holdfast.wal import read_folder
 from holdfast.worker.threads import ThreadExecutor
@@ -92,7 +95,8 @@ def test_old_segments_go_and_the_results_of_kept_jobs_stay(
     hf = opened(
         snapshot_bytes=NEVER_BYTES, history_bytes=0, archive=archive if archived else None
     )
-    failed = hf.submit(chores.fail, 7)
+    stubborn = task(retries=2, backoff="none")(chores.fail)
+    failed = hf.submit(stubborn, 7)
     failed.exception(PATIENCE_S)
     jobs = fill(hf, 10)
     before = segments(folder)
@@ -106,10 +110,17 @@ def test_old_segments_go_and_the_results_of_kept_jobs_stay(
     assert before[0] not in after
     assert (archive.exists() and any(archive.rglob(before[0]))) == archived
     assert len(hf.transactions(limit=10_000)) < hf.transactions(limit=1)[0].position
+    for _ in range(3):
+        # Nothing more is dropped, and the snapshots that kept these records go.
+        fill(hf, 1)
+        assert snapshotter_of(hf).make() is not None
     hf.close()
     again = opened()
     assert all(len(next(iter(again.job(job_id).results()))) == 300_000 for job_id in jobs)
     told = again.job(failed.id)
+    reading = open_folder(folder)
+    tried = attempts_of(reading, JobId(failed.id), Index(0))
+    assert [view["attempt"] for view in tried] == [1, 2, 3]
     with pytest.raises(Exception, match="bad item 7"):
         list(told.results())
     assert len(snapshots(folder)) == 2

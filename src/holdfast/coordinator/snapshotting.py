@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
 from logging import getLogger
 from pathlib import Path
 
@@ -18,10 +19,12 @@ from msgspec import Struct
 from holdfast.coordinator.recovery import recover
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
+from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant, OperatingError
 from holdfast.core.freeze import fingerprint, freeze, thaw
 from holdfast.core.ids import Instant, Position
 from holdfast.core.invariants import check
+from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
 from holdfast.wal import (
     FolderReader,
@@ -76,8 +79,10 @@ def make_snapshot(course: Course) -> Made:
     if chain is None:
         raise BrokenInvariant(f"no frame ends at position {state.position}")
     drop_before = _drop_before(folder, reader, course)
-    if drop_before > reader.oldest:
-        write_kept(disk, folder, state.position, _kept_records(reader, state, drop_before))
+    # Also what an earlier snapshot kept: its file goes with it.
+    before = max(drop_before, reader.oldest)
+    if before > 1:
+        write_kept(disk, folder, state.position, _kept_records(reader, state, before))
     write_snapshot(
         disk, folder, state.position, chain, reader.log_id, [frozen], state_hash.encode()
     )
@@ -101,15 +106,40 @@ def _drop_before(folder: Path, reader: FolderReader, course: Course) -> int:
 
 
 def _kept_records(reader: FolderReader, state: State, before: int) -> Iterator[KeptRecord]:
-    """The records older than `before` that finished tasks of the jobs in memory point into."""
+    """The records older than `before` that the tasks of the jobs in memory point into, and those
+    that these point into: results, errors and the attempts before them."""
     wanted: set[int] = set()
     for job in state.jobs.values():
         wanted.update(end for end in job.ends or () if 0 < end < before)
         for task in (job.tasks or {}).values():
             wanted.update(p for p in (task.previous, task.committed) if 0 < p < before)
-    for position in sorted(wanted):
+    found: dict[int, KeptRecord] = {}
+    waiting = [-position for position in wanted]
+    heapify(waiting)
+    while waiting:
+        position = -heappop(waiting)
         frame, data = reader.record(position)
-        yield (position, frame.at, frame.wall, frame.epoch, data)
+        found[position] = (position, frame.at, frame.wall, frame.epoch, data)
+        for earlier in _pointed_at(decode_record(data), state):
+            if 0 < earlier < before and earlier not in wanted:
+                wanted.add(earlier)
+                heappush(waiting, -earlier)
+    yield from (found[position] for position in sorted(found))
+
+
+def _pointed_at(record: Record, state: State) -> Iterator[int]:
+    """Where the attempts before those that this record ended had ended, for jobs in memory."""
+    for event in record.events:
+        if getattr(event, "job_id", None) not in state.jobs:
+            continue
+        if isinstance(event, e.TasksCompleted):
+            yield from (commit.previous for commit in event.commits)
+        elif isinstance(event, e.TaskCommitted):
+            yield event.commit.previous
+        elif isinstance(event, e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled):
+            yield from (end.previous for end in event.ends)
+            if isinstance(event, e.TasksKilled):
+                yield from (stopped.previous for stopped in event.stopped)
 
 
 class Snapshotter:
