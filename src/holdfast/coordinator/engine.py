@@ -60,9 +60,6 @@ class Engine:
         if self._ended:
             self._refuse_rest()
 
-    def is_engine_thread(self) -> bool:
-        return threading.current_thread() is self._thread
-
     def stop(self, why: Exception) -> None:
         """Write what has gathered, then end both threads; who still waits is told `why`. Does not
         close the log."""

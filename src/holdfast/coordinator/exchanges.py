@@ -103,9 +103,6 @@ class Exchanges:
             if given or worker.has_news:
                 self._reply(worker, tuple(given or ()))
 
-    def forget(self, worker: WorkerId) -> None:
-        self.workers.pop(worker, None)
-
     def _recall(self, parked: list[Worker]) -> None:
         """One worker idles while tasks queue in another's slots: ask back half of them, latest
         first. Only the worker can say that a task has not started; nothing ends before it does."""
