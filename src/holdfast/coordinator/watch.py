@@ -109,7 +109,7 @@ def _now(job: Job) -> JobNow:
     done = is_finished(job)
     return JobNow(
         states=bytes(job.states),
-        ends=array("Q") if job.ends is None else job.ends[:],
+        ends=array("Q", job.ends or ()),
         sealed=job.sealed,
         ended=job_state(job).value if done else "",
         reason=job_reason(job),

@@ -5,8 +5,9 @@ the records it was made from, and two states with equal authority have equal fin
 """
 
 from array import array
-from collections import deque
+from collections.abc import Iterator
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -14,46 +15,23 @@ from msgspec import Struct
 
 from holdfast.core.apply_jobs import offer
 from holdfast.core.errors import BrokenInvariant
-from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position
+from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, Position
 from holdfast.core.job import Job, first_fresh, is_finished
-from holdfast.core.ready import put_back
+from holdfast.core.ready import is_begun, put_back
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State, SubmitKey
-from holdfast.core.task import Task, TaskState
+from holdfast.core.task import FRESH, Task, TaskState
 
-FREEZE_VERSION = 1
-
-
-class FrozenJob(Struct, frozen=True, array_like=True):
-    """A job without its indexes. `spec` is a place in the snapshot's table of specs."""
-
-    job_id: JobId
-    spec: int
-    position: Position
-    created_at: Instant
-    updated_at: Instant
-    states: bytes
-    payloads: list[bytes | None] | None
-    shared: bytes
-    key: str
-    digest: bytes
-    unfinished: int
-    active: int
-    quarantined: int
-    generation: int
-    ever_started: bool
-    sealed: bool
-    interrupted: bool
-    cause: str
-    times: tuple[int, int, int, int, int]
-    chunks: tuple[tuple[Index, Position], ...]
-    tasks: list[list[Any]]
-    attempts: bytes
-    ends: bytes
+FREEZE_VERSION = 2
 
 
 class FrozenState(Struct, frozen=True, array_like=True):
-    """All authority there is, and nothing that follows from it."""
+    """All authority there is, and nothing that follows from it.
+
+    Jobs are read straight into the objects that live on, because a million of them come back at a
+    restart. What most of them lack stands apart: `columns` for those with finished tasks, `tasks`
+    for those with tasks under way. `spec_of` has a place in `specs` for each job.
+    """
 
     version: int
     log_id: str
@@ -64,41 +42,73 @@ class FrozenState(Struct, frozen=True, array_like=True):
     next_job: int
     snapshot_position: Position
     specs: list[JobSpec]
-    jobs: list[FrozenJob]
+    spec_of: bytes
+    jobs: list[Job]
+    columns: list[tuple[JobId, bytes, bytes]]
+    tasks: list[Task]
     keys: list[tuple[str, JobId, bytes, Instant]]
+
+
+class Versioned(Struct, array_like=True):
+    """What a snapshot of any version opens with."""
+
+    version: int
 
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(FrozenState)
-_TASK_FIELDS = Task.__struct_fields__
+_JOB_FIELDS = Job.__struct_fields__[: Job.__struct_fields__.index("spec")]
+_row_of = attrgetter(*_JOB_FIELDS)
+_SHORT = _JOB_FIELDS.index("shared")
+_blank = Job(
+    job_id=JobId(""),
+    position=Position(0),
+    created_at=NEVER,
+    updated_at=NEVER,
+    states=bytearray(),
+    payloads=None,
+)
+_times_of = attrgetter("times_out_at", "schedule_by", "deadline_wall", "not_before_wall")
+_NO_TIMES = _times_of(_blank)
+_REST = _row_of(_blank)[_SHORT:]
 
 
 def freeze(state: State) -> bytes:
     specs: dict[JobSpec, int] = {}
-    jobs = [_freeze_job(job, specs) for job in state.jobs.values()]
-    frozen = FrozenState(
-        version=FREEZE_VERSION,
-        log_id=state.log_id,
-        epoch=state.epoch,
-        position=state.position,
-        time=state.time,
-        next_lease=state.next_lease,
-        next_job=state.next_job,
-        snapshot_position=state.snapshot_position,
-        specs=list(specs),
-        jobs=jobs,
-        keys=[(name, key.job_id, key.digest, key.since) for name, key in state.keys.items()],
+    spec_of = array("I")
+    rows: list[tuple[Any, ...]] = []
+    columns: list[tuple[JobId, bytes, bytes]] = []
+    tasks: list[Task] = []
+    for job in state.jobs.values():
+        spec_of.append(specs.setdefault(job.spec, len(specs)))
+        row = _row_of(job)
+        rows.append(row[:_SHORT] if row[_SHORT:] == _REST else row)
+        if job.attempts is not None and job.ends is not None:
+            attempts, ends = array("I", job.attempts), array("Q", job.ends)
+            columns.append((job.job_id, attempts.tobytes(), ends.tobytes()))
+        if job.tasks:
+            tasks.extend(job.tasks[index] for index in sorted(job.tasks))
+    frozen: tuple[Any, ...] = (
+        FREEZE_VERSION,
+        state.log_id,
+        state.epoch,
+        state.position,
+        state.time,
+        state.next_lease,
+        state.next_job,
+        state.snapshot_position,
+        list(specs),
+        spec_of.tobytes(),
+        rows,
+        columns,
+        tasks,
+        [(name, key.job_id, key.digest, key.since) for name, key in state.keys.items()],
     )
     return _encoder.encode(frozen)
 
 
 def thaw(data: bytes) -> State:
-    try:
-        frozen = _decoder.decode(data)
-    except msgspec.DecodeError as error:
-        raise BrokenInvariant(f"a snapshot cannot be read: {error}") from error
-    if frozen.version != FREEZE_VERSION:
-        raise BrokenInvariant(f"a snapshot is of version {frozen.version}; this is another")
+    frozen = _decode(data)
     state = State()
     state.log_id = frozen.log_id
     state.epoch = frozen.epoch
@@ -108,14 +118,56 @@ def thaw(data: bytes) -> State:
     state.next_job = frozen.next_job
     state.snapshot_position = frozen.snapshot_position
     try:
-        for row in frozen.jobs:
-            state.jobs[row.job_id] = _thaw_job(row, frozen.specs[row.spec])
-    except (msgspec.ValidationError, IndexError, ValueError) as error:
-        raise BrokenInvariant(f"a snapshot holds a job that cannot be: {error}") from error
+        _take_jobs(state, frozen)
+    except (LookupError, ValueError) as error:
+        raise BrokenInvariant(f"a snapshot holds a job that cannot be: {error!r}") from error
     for name, job_id, digest, since in frozen.keys:
         state.keys[name] = SubmitKey(job_id, digest, since)
-    rebuild_indexes(state)
+    _build_indexes(state)
     return state
+
+
+def _decode(data: bytes) -> FrozenState:
+    try:
+        frozen = _decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise BrokenInvariant(_why_unreadable(data, error)) from error
+    if frozen.version != FREEZE_VERSION:
+        raise BrokenInvariant(_of_version(frozen.version))
+    return frozen
+
+
+def _why_unreadable(data: bytes, error: msgspec.DecodeError) -> str:
+    """Another version has another shape: say so rather than where the shapes part."""
+    try:
+        version = msgspec.msgpack.decode(data, type=Versioned).version
+    except msgspec.DecodeError:
+        version = FREEZE_VERSION
+    if version != FREEZE_VERSION:
+        return _of_version(version)
+    return f"a snapshot cannot be read: {error}"
+
+
+def _of_version(version: int) -> str:
+    return f"a snapshot is of version {version}; this release reads version {FREEZE_VERSION}"
+
+
+def _take_jobs(state: State, frozen: FrozenState) -> None:
+    places = array("I", frozen.spec_of)
+    jobs, specs = state.jobs, frozen.specs
+    for job, place in zip(frozen.jobs, places, strict=True):
+        job.spec = specs[place]
+        jobs[job.job_id] = job
+    for job_id, attempts, ends in frozen.columns:
+        job = jobs[job_id]
+        job.attempts, job.ends = array("I", attempts), array("Q", ends)
+    for task in frozen.tasks:
+        job = jobs[task.job_id]
+        # One object for the job's name, however many tasks carry it.
+        task.job_id = job.job_id
+        if job.tasks is None:
+            job.tasks = {}
+        job.tasks[task.index] = task
 
 
 def fingerprint(state: State) -> str:
@@ -123,26 +175,40 @@ def fingerprint(state: State) -> str:
     return blake2b(freeze(state), digest_size=16).hexdigest()
 
 
-def rebuild_indexes(state: State) -> None:
-    """Everything derived, made anew from the jobs and their tasks."""
-    fresh = State()
-    state.holders, state.ready, state.open_jobs = fresh.holders, fresh.ready, fresh.open_jobs
-    state.finished, state.timers, state.wall_timers = deque(), [], []
-    for job in state.jobs.values():
-        job.queued, job.due, job.later = False, None, None
-        job.cursor = first_fresh(job, 0)
-        if not job.sealed:
-            state.open_jobs[job.job_id] = None
-        for at in (job.times_out_at, job.schedule_by):
-            state.set_timer(job, at)
-        for wall in (job.deadline_wall, job.not_before_wall):
-            state.set_wall_timer(job, wall)
-        for task in (job.tasks or {}).values():
-            _index_task(state, job, task)
-        offer(state, job, state.time)
+def _build_indexes(state: State) -> None:
+    """Everything derived, made from the jobs and tasks of a state that has no index yet."""
+    state.ready.offer_all(_indexed(state))
     finished = [job for job in state.jobs.values() if is_finished(job)]
     finished.sort(key=lambda job: job.updated_at)
     state.finished.extend(job.job_id for job in finished)
+
+
+def _indexed(state: State) -> Iterator[Job]:
+    """Index job after job, and hand out those with fresh tasks to lease: in their order, between
+    those that the indexing of a task put in line."""
+    now = state.time
+    for job in state.jobs.values():
+        if not job.sealed:
+            state.open_jobs[job.job_id] = None
+        if _times_of(job) != _NO_TIMES:
+            _index_times(state, job)
+        if job.tasks:
+            for task in job.tasks.values():
+                _index_task(state, job, task)
+        if job.states and job.states[0] != FRESH:
+            job.cursor = first_fresh(job, 0)
+        if job.cursor < len(job.states):
+            if is_begun(job, now):
+                yield job
+            else:
+                offer(state, job, now)
+
+
+def _index_times(state: State, job: Job) -> None:
+    state.set_timer(job, job.times_out_at)
+    state.set_timer(job, job.schedule_by)
+    state.set_wall_timer(job, job.deadline_wall)
+    state.set_wall_timer(job, job.not_before_wall)
 
 
 def _index_task(state: State, job: Job, task: Task) -> None:
@@ -152,81 +218,3 @@ def _index_task(state: State, job: Job, task: Task) -> None:
         if task.not_before_wall != NEVER:
             state.set_wall_timer(job, task.not_before_wall)
         put_back(state.ready, job, task, state.time)
-
-
-def _freeze_job(job: Job, specs: dict[JobSpec, int]) -> FrozenJob:
-    tasks = [] if job.tasks is None else [job.tasks[index] for index in sorted(job.tasks)]
-    return FrozenJob(
-        job_id=job.job_id,
-        spec=specs.setdefault(job.spec, len(specs)),
-        position=job.position,
-        created_at=job.created_at,
-        updated_at=job.updated_at,
-        states=bytes(job.states),
-        payloads=job.payloads,
-        shared=job.shared,
-        key=job.key,
-        digest=job.digest,
-        unfinished=job.unfinished,
-        active=job.active,
-        quarantined=job.quarantined,
-        generation=job.generation,
-        ever_started=job.ever_started,
-        sealed=job.sealed,
-        interrupted=job.interrupted,
-        cause=job.cause,
-        times=(
-            job.not_before,
-            job.not_before_wall,
-            job.times_out_at,
-            job.deadline_wall,
-            job.schedule_by,
-        ),
-        chunks=job.chunks,
-        tasks=[[getattr(task, field) for field in _TASK_FIELDS[1:]] for task in tasks],
-        attempts=b"" if job.attempts is None else job.attempts.tobytes(),
-        ends=b"" if job.ends is None else job.ends.tobytes(),
-    )
-
-
-def _thaw_job(row: FrozenJob, spec: JobSpec) -> Job:
-    job = Job(
-        job_id=row.job_id,
-        spec=spec,
-        position=row.position,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        states=bytearray(row.states),
-        payloads=row.payloads,
-        shared=row.shared,
-        key=row.key,
-        digest=row.digest,
-        unfinished=row.unfinished,
-        active=row.active,
-        quarantined=row.quarantined,
-        generation=row.generation,
-        ever_started=row.ever_started,
-        sealed=row.sealed,
-        interrupted=row.interrupted,
-        cause=row.cause,
-        not_before=Instant(row.times[0]),
-        not_before_wall=Instant(row.times[1]),
-        times_out_at=Instant(row.times[2]),
-        deadline_wall=Instant(row.times[3]),
-        schedule_by=Instant(row.times[4]),
-        chunks=row.chunks,
-    )
-    if row.tasks:
-        job.tasks = {}
-        for values in row.tasks:
-            task: Task = msgspec.convert(
-                dict(zip(_TASK_FIELDS, [row.job_id, *values], strict=True)), Task
-            )
-            # One object for the job's name, however many tasks carry it.
-            task.job_id = job.job_id
-            job.tasks[task.index] = task
-    if row.attempts:
-        job.attempts, job.ends = array("I"), array("Q")
-        job.attempts.frombytes(row.attempts)
-        job.ends.frombytes(row.ends)
-    return job

@@ -7,7 +7,7 @@ log at that position.
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from enum import StrEnum
 from itertools import repeat
 from typing import cast
@@ -38,32 +38,38 @@ JOB_TIMED_OUT = "job_timed_out"
 DEADLINE = "deadline"
 INTERRUPTED = "interrupted"
 
+UNKNOWN_SPEC = JobSpec(name="", kind="", target="")
+"""Stands in a job only between the reading of a snapshot's row and the look into its specs."""
 
-class Job(Struct, gc=False):
+
+class Job(Struct, gc=False, array_like=True, kw_only=True):
     """Cells, columns and the records of tasks under way.
 
     `payloads` has an entry a task, dropped when the task can never run again; an array has one
     `shared` payload instead. `tasks` holds the records. `cursor` is the first cell that may be
     fresh. `due` and `later` order the waiting tasks that have a record; they and `queued` are an
     index, rebuilt from the records.
+
+    A snapshot holds jobs as rows of these fields in this order, up to `chunks`, and a row may stop
+    where only defaults follow: what a waiting job of one task needs comes first. From `spec` on
+    they are kept apart or rebuilt.
     """
 
     job_id: JobId
-    spec: JobSpec
     position: Position
     created_at: Instant
     updated_at: Instant
     states: bytearray
     payloads: list[bytes | None] | None
-    shared: bytes
+    unfinished: int = 0
+    sealed: bool = False
+    shared: bytes = b""
     key: str = ""
     digest: bytes = b""
-    unfinished: int = 0
     active: int = 0
     quarantined: int = 0
     generation: int = 1
     ever_started: bool = False
-    sealed: bool = False
     interrupted: bool = False
     cause: str = ""
     not_before: Instant = NEVER
@@ -72,9 +78,10 @@ class Job(Struct, gc=False):
     deadline_wall: Instant = NEVER
     schedule_by: Instant = NEVER
     chunks: tuple[tuple[Index, Position], ...] = ()
+    spec: JobSpec = UNKNOWN_SPEC
     tasks: dict[Index, Task] | None = None
-    attempts: "array[int] | None" = None
-    ends: "array[int] | None" = None
+    attempts: MutableSequence[int] | None = None
+    ends: MutableSequence[int] | None = None
     cursor: int = 0
     queued: bool = False
     due: deque[Index] | None = None
@@ -142,11 +149,10 @@ def state_of(job: Job, index: Index) -> TaskState:
 def columns(job: Job) -> tuple["array[int]", "array[int]"]:
     """The attempts and end positions, made when the first task finishes and kept as long as the
     cells: a job that waits costs a byte a task."""
-    attempts, ends = job.attempts, job.ends
-    missing = len(job.states) - len(attempts) if attempts is not None else len(job.states)
-    if attempts is None or ends is None:
-        attempts, ends = array("I"), array("Q")
-        job.attempts, job.ends = attempts, ends
+    if job.attempts is None or job.ends is None:
+        job.attempts, job.ends = array("I"), array("Q")
+    attempts, ends = cast("array[int]", job.attempts), cast("array[int]", job.ends)
+    missing = len(job.states) - len(attempts)
     if missing:
         attempts.frombytes(bytes(attempts.itemsize * missing))
         ends.frombytes(bytes(ends.itemsize * missing))

@@ -40,11 +40,28 @@ class ReadyQueue:
         if job.queued:
             return
         job.queued = True
+        self._queue_of(job).append(job.job_id)
+
+    def offer_all(self, jobs: Iterable[Job]) -> None:
+        """Offer a million at a restart: the line is looked for once a spec."""
+        queues: dict[int, deque[JobId]] = {}
+        for job in jobs:
+            spec = job.spec
+            queue = queues.get(id(spec))
+            if queue is None:
+                queue = self._queue_of(job)
+                if not spec.max_parallel:
+                    queues[id(spec)] = queue
+            if not job.queued:
+                job.queued = True
+                queue.append(job.job_id)
+
+    def _queue_of(self, job: Job) -> deque[JobId]:
         key = (job.spec.priority, shape_of(job))
         queue = self.queues.get(key)
         if queue is None:
             queue = self.queues[key] = deque()
-        queue.append(job.job_id)
+        return queue
 
     def sleep(self, job: Job, until: Instant) -> None:
         """Look at the job again at `until`."""

@@ -88,7 +88,7 @@ STATE_OF_CELL: Final = bytes([*range(8), 0, 0, 0, 0, 0, 0, 6, 0])
 rule, not by a person, so that a retry of the job may send it back."""
 
 
-class Task(Struct, gc=False):
+class Task(Struct, gc=False, array_like=True):
     """A task under way, or one that waits with a past. `lease_id` zero: nobody holds it.
 
     `alone` is set by a death: the next attempt shares its slot with nobody and its start is
@@ -121,7 +121,5 @@ def target_of(task: Task, event: e.Event) -> TaskState:
     """The state the table sends this task to, or the proof that history is broken."""
     target = TRANSITIONS[task.state].get(type(event))
     if target is None:
-        raise ImpossibleEvent(
-            f"task {task_name(task.job_id, task.index)}", task.state.name, event
-        )
+        raise ImpossibleEvent(f"task {task_name(task.job_id, task.index)}", task.state.name, event)
     return target

@@ -9,7 +9,7 @@ from holdfast.core.apply import FOLDS, apply
 from holdfast.core.decide import decide
 from holdfast.core.decision import Accepted, Reason, Refused
 from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
-from holdfast.core.freeze import fingerprint, freeze, thaw
+from holdfast.core.freeze import FREEZE_VERSION, fingerprint, freeze, thaw
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import check
 from holdfast.core.job import job_state
@@ -261,8 +261,33 @@ def test_a_snapshot_that_cannot_be_read_is_refused() -> None:
         thaw(data[:-1])
     version = bytearray(data)
     version[1] = 99
-    with pytest.raises(BrokenInvariant):
+    with pytest.raises(BrokenInvariant, match="of version 99; this release reads version"):
         thaw(bytes(version))
+    with pytest.raises(BrokenInvariant, match="of version 99; this release reads version"):
+        thaw(msgspec.msgpack.encode([99, "another shape"]))
+    with pytest.raises(BrokenInvariant, match="cannot be read"):
+        thaw(msgspec.msgpack.encode([FREEZE_VERSION, "another shape"]))
+
+
+def test_jobs_stand_in_line_after_a_restart_as_they_came() -> None:
+    world = World()
+    for job_id, count in (("a", 1), ("b", 2), ("c", 1), ("d", 1)):
+        world.submit(job_id, count)
+    for job_id in ("b", "d"):
+        (lease_id,) = world.grant(job_id)
+        world.release(job_id, 0, lease_id)
+    thawed = thaw(freeze(world.state))
+    line = [job.job_id for job in thawed.ready.line(thawed.jobs, world.now)]
+    assert line == ["a", "b", "c", "d"]
+
+
+def test_a_job_whose_time_has_not_come_sleeps_through_a_restart() -> None:
+    world = World()
+    world.submit("later", 1, delay_ms=50)
+    world.crash(snapshot=True)
+    assert world.leasable() == {}
+    world.sleep(50)
+    assert world.leasable() == {JobId("later"): [0]}
 
 
 def test_a_start_report_of_a_batch_with_one_lease_twice_is_one_start() -> None:

@@ -10,12 +10,12 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.errors import BrokenInvariant
-from holdfast.core.freeze import fingerprint, freeze, thaw
+from holdfast.core.freeze import FrozenState, fingerprint, freeze, thaw
 from holdfast.core.ids import Index, WorkerId
 from holdfast.core.invariants import check
 from holdfast.core.job import job_state, state_of
 from holdfast.core.spec import JobSpec
-from holdfast.core.task import TaskState
+from holdfast.core.task import Task, TaskState
 from holdfast.testing.stages import JOB, STAGES, TERM_MS, stage_of
 from holdfast.testing.strategies import any_command, pass_time
 from holdfast.testing.world import World
@@ -136,9 +136,8 @@ def test_resolution_001_16_a_state_that_does_not_exist_is_corruption_not_work() 
     assert "J1" in {violation.name for violation in check(stage.world.state)}
     data = freeze(stage_of("running").world.state)
     raw = msgspec.msgpack.decode(data)
-    tasks = next(part for row in raw[-2] for part in row if isinstance(part, list) and part
-                 and isinstance(part[0], list))  # fmt: skip
-    tasks[0][1] = 42
+    (row,) = raw[FrozenState.__struct_fields__.index("tasks")]
+    row[Task.__struct_fields__.index("state")] = 42
     with pytest.raises(BrokenInvariant):
         thaw(msgspec.msgpack.encode(raw))
 
