@@ -43,15 +43,11 @@ class ReadyQueue:
         self._queue_of(job).append(job.job_id)
 
     def offer_all(self, jobs: Iterable[Job]) -> None:
-        """Offer a million at a restart: the line is looked for once a spec."""
-        queues: dict[int, deque[JobId]] = {}
+        """Offer a million at a restart: neighbours of one spec share the look for their line."""
+        spec, queue = None, None
         for job in jobs:
-            spec = job.spec
-            queue = queues.get(id(spec))
-            if queue is None:
-                queue = self._queue_of(job)
-                if not spec.max_parallel:
-                    queues[id(spec)] = queue
+            if queue is None or job.spec is not spec or job.spec.max_parallel:
+                spec, queue = job.spec, self._queue_of(job)
             if not job.queued:
                 job.queued = True
                 queue.append(job.job_id)
