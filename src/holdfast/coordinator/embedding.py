@@ -37,11 +37,13 @@ class Embedded:
         self.snapshotter = Snapshotter(
             source.path, source, settings, lambda: coordinator.written, self._install
         )
-        self.engine.hooks += [
-            Ticker(coordinator, keep_finished=settings.keep_finished),
-            Rounds(coordinator, self.exchanges),
-            self.snapshotter,
-        ]
+        self.engine.hooks.extend(
+            (
+                Ticker(coordinator, keep_finished=settings.keep_finished),
+                Rounds(coordinator, self.exchanges),
+                self.snapshotter,
+            )
+        )
 
     def read(self, position: Position) -> Record:
         return decode_record(self.log.record(position)[1])

@@ -1,50 +1,36 @@
-"""The coordinator on a thread of its own, with a second thread for the disk.
+"""The coordinator on a thread of its own, for programs that embed it.
 
 Everything that touches the state runs on the engine's thread, in the order it came. While one
-frame is being synced the next one gathers; there is never more than one unsynced frame.
+frame is being synced the next one gathers.
 """
 
 import threading
 from collections.abc import Callable
-from logging import getLogger
 from queue import Empty, SimpleQueue
-from typing import Protocol
 
-from holdfast.coordinator.coordinator import Batch, Coordinator
+from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.ports import Faults
-from holdfast.core.errors import LogFailed
-from holdfast.core.ids import Instant, Position
-from holdfast.wal import DiskFull, Log
+from holdfast.coordinator.turns import Hook, Turns
+from holdfast.coordinator.writing import Writer
+from holdfast.core.ids import Position
+from holdfast.wal import Log
 
-log = getLogger("holdfast")
-
-IDLE_NOTE_MS = 1_000
-DISK_FULL_RETRY_S = 1.0
-
-
-class Hook(Protocol):
-    """Something that lives on the engine's thread: a local worker, the tick, the rounds."""
-
-    def step(self, now: Instant) -> None: ...
-
-    def next_due(self) -> Instant:
-        """When it wants to be stepped again at the latest; zero for never."""
+STOPPING_PATIENCE_S = 0.01
 
 
 class Engine:
     def __init__(self, coordinator: Coordinator, log: Log, faults: Faults) -> None:
         self.coordinator = coordinator
-        self.log = log
-        self.hooks: list[Hook] = []
-        self._faults = faults
+        self._writer = Writer(log, faults, self._tell_synced, self._tell_failed)
+        self._turns = Turns(coordinator, self._writer.write)
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._frames: SimpleQueue[Batch | None] = SimpleQueue()
-        self._writing = False
         self._stopping = False
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="holdfast-engine", daemon=True)
-        self._writer = threading.Thread(target=self._write, name="holdfast-log", daemon=True)
-        self._preparing: threading.Thread | None = None
+
+    @property
+    def hooks(self) -> list[Hook]:
+        return self._turns.hooks
 
     def start(self) -> None:
         self._writer.start()
@@ -65,11 +51,8 @@ class Engine:
         close the log."""
         self._inbox.put(self._begin_stop)
         self._thread.join()
-        self._frames.put(None)
-        self._writer.join()
-        if self._preparing is not None:
-            self._preparing.join()
-        self._fail(why)
+        self._writer.stop()
+        self._turns.fail(why)
         self._ended = True
         self._refuse_rest()
 
@@ -82,104 +65,33 @@ class Engine:
 
     def _begin_stop(self) -> None:
         self._stopping = True
+        self._writer.begin_stop()
 
     def _run(self) -> None:
-        coordinator = self.coordinator
+        turns = self._turns
         while True:
             try:
                 self._drain()
-                self._advance()
+                turns.take()
             except Exception as error:  # noqa: BLE001 - a bug here must not look like progress
-                self._fail(error)
-            if self._stopping and not self._writing and coordinator.has_nothing_pending():
+                turns.fail(error)
+            if self._stopping and turns.has_written_all():
                 return
 
     def _drain(self) -> None:
         """Do what has come in, waiting for the first of it as long as nothing else is due. What
         comes in meanwhile waits for the next turn, or work that posts itself would never end."""
         inbox = self._inbox
+        patience = STOPPING_PATIENCE_S if self._stopping else self._turns.patience_s()
         try:
-            inbox.get(timeout=self._patience())()
+            inbox.get(timeout=patience)()
             for _ in range(inbox.qsize()):
                 inbox.get_nowait()()
         except Empty:
             return
 
-    def _advance(self) -> None:
-        coordinator = self.coordinator
-        now = coordinator.now()
-        if coordinator.failure is None:
-            for hook in self.hooks:
-                hook.step(now)
-            coordinator.settle()
-            if not self._writing:
-                batch = coordinator.take_batch()
-                if batch is not None:
-                    self._writing = True
-                    self._frames.put(batch)
+    def _tell_synced(self, last: Position) -> None:
+        self.post(lambda: self._turns.synced(last))
 
-    def _patience(self) -> float | None:
-        """How long nothing needs doing, in seconds; None for as long as nobody calls."""
-        if self._stopping:
-            return 0.01
-        if self.coordinator.failure is not None:
-            return None
-        dues = [due for due in (hook.next_due() for hook in self.hooks) if due]
-        if not dues:
-            return None
-        return max(0.0, (min(dues) - self.coordinator.now()) / 1_000)
-
-    def _write(self) -> None:
-        """The writer's thread: one frame at a time, durable before it is told."""
-        idle_noted = True
-        while True:
-            try:
-                batch = self._frames.get(timeout=None if idle_noted else IDLE_NOTE_MS / 1_000)
-            except Empty:
-                self.log.note_idle()
-                idle_noted = True
-                continue
-            if batch is None:
-                return
-            try:
-                self._write_one(batch)
-            except Exception as error:  # noqa: BLE001 - whatever it was, nothing more is written
-                failure = error if isinstance(error, LogFailed) else LogFailed(str(error))
-                self.post(lambda failure=failure: self._fail(failure))  # type: ignore[misc]
-                return
-            idle_noted = False
-            self.post(lambda last=batch.last: self._synced(last))  # type: ignore[misc]
-            if self.log.wants_next and (self._preparing is None or not self._preparing.is_alive()):
-                self._preparing = threading.Thread(
-                    target=self.log.prepare_next, name="holdfast-segment", daemon=True
-                )
-                self._preparing.start()
-
-    def _write_one(self, batch: Batch) -> None:
-        waiting = threading.Event()
-        told = False
-        while True:
-            try:
-                self._faults.reach("log.before_append")
-                self.log.append(batch.records, at=batch.at, wall=batch.wall)
-                break
-            except DiskFull as full:
-                # Nothing was written: wait for room. Whoever asked goes on waiting too.
-                if self._stopping:
-                    raise
-                if not told:
-                    log.warning("the disk is full; everything waits until there is room: %s", full)
-                    told = True
-                waiting.wait(DISK_FULL_RETRY_S)
-        self._faults.reach("log.before_sync")
-        self.log.sync()
-        self._faults.reach("log.after_sync")
-
-    def _synced(self, last: Position) -> None:
-        self._writing = False
-        self.coordinator.became_durable(last)
-
-    def _fail(self, failure: Exception) -> None:
-        self._writing = False
-        if self.coordinator.failure is None:
-            self.coordinator.fail(failure)
+    def _tell_failed(self, failure: Exception) -> None:
+        self.post(lambda: self._turns.fail(failure))
