@@ -1,0 +1,84 @@
+"""A data folder that this process owns: locked, replayed, and recorded as taken over."""
+
+import threading
+from collections.abc import Callable
+from logging import getLogger
+from pathlib import Path
+
+from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.ports import SystemClock, SystemDice
+from holdfast.coordinator.recovery import opening, recover
+from holdfast.core import commands as c
+from holdfast.core.decision import Refused
+from holdfast.core.errors import BrokenInvariant, LogFailed
+from holdfast.core.ids import Position
+from holdfast.core.record import Record, decode_record
+from holdfast.wal import FileLog
+
+log = getLogger("holdfast")
+
+Post = Callable[[Callable[[], None]], None]
+"""Have something done on the thread that owns the coordinator."""
+
+
+class Taken:
+    """The log of a folder and the coordinator that speaks for it. Whoever drives it adds turns."""
+
+    def __init__(self, source: FileLog, coordinator: Coordinator) -> None:
+        self.log = source
+        self.epoch = source.epoch
+        self.coordinator = coordinator
+
+    def read(self, position: Position) -> Record:
+        """A durable record. May be called from any thread."""
+        return decode_record(self.log.record(position)[1])
+
+    def recent(self, position: Position) -> Record:
+        """A record that may not be written yet: a repeat can come that soon."""
+        pending = self.coordinator.pending_record(position)
+        return decode_record(pending) if pending is not None else self.read(position)
+
+    def install(self, post: Post, command: c.InstallSnapshot) -> None:
+        """Called by the snapshot's thread: returns when the record is durable."""
+        recorded = threading.Event()
+
+        def work() -> None:
+            if self.coordinator.failure is None:
+                self.coordinator.execute(command, actor="snapshotter")
+            self.coordinator.answer(recorded.set, lambda error: recorded.set())
+
+        post(work)
+        recorded.wait()
+        if self.coordinator.failure is not None:
+            raise LogFailed("the log failed before the snapshot was recorded")
+
+
+def take_folder(path: Path, *, term_ms: int) -> Taken:
+    """Take the folder, replay it, and record that it was taken. Nothing is answered before that
+    record is durable. `term_ms` is that of remote workers' leases; zero where there are none."""
+    source = FileLog.open(path)
+    try:
+        state = recover(source, path)
+        coordinator = Coordinator(state, SystemClock(state.time), SystemDice())
+        torn = source.torn
+        if torn is not None:
+            log.warning(
+                "the end of the log was torn by a crash; it was never acknowledged and is cut",
+                extra={"position": torn.position, "bytes": torn.size, "kept": str(torn.kept)},
+            )
+        torn_bytes = 0 if torn is None else torn.size
+        decision = coordinator.execute(
+            opening(source.log_id, source.epoch, torn_bytes, term_ms), actor="coordinator"
+        )
+        if isinstance(decision, Refused):
+            raise BrokenInvariant(decision.message)
+        batch = coordinator.take_batch()
+        if batch is None:
+            raise LogFailed(f"{path} could not be taken over")
+        source.append(batch.records, at=batch.at, wall=batch.wall)
+        source.sync()
+        coordinator.became_durable(batch.last)
+        return Taken(source, coordinator)
+    except BaseException:
+        source.close()
+        raise
