@@ -73,6 +73,30 @@ class Exchanges:
         reported = exchange.started or exchange.done or exchange.failed or exchange.released
         worker.has_news = bool(reported or worker.verdicts or worker.stops)
 
+    def unpark(self, exchange: Exchange) -> None:
+        """Answer a parked exchange with nothing: it has waited long enough."""
+        worker = self._parked(exchange)
+        if worker is not None:
+            self._reply(worker, ())
+
+    def forsake(self, exchange: Exchange) -> None:
+        """Nobody listens for this answer any more; whatever comes up waits for the next one."""
+        worker = self._parked(exchange)
+        if worker is not None:
+            worker.send = None
+
+    def unpark_all(self) -> None:
+        for worker in self.workers.values():
+            if worker.send is not None:
+                self._reply(worker, ())
+
+    def _parked(self, exchange: Exchange) -> Worker | None:
+        worker = self.workers.get(exchange.worker)
+        if worker is None or worker.send is None:
+            return None
+        here = (worker.incarnation, worker.number)
+        return worker if here == (exchange.incarnation, exchange.number) else None
+
     def round(self) -> None:
         """Give out what can be given, then answer everyone who has something to hear."""
         coordinator = self._coordinator
@@ -87,11 +111,11 @@ class Exchanges:
                 worker.stops = self._stops(worker)
                 worker.has_news = worker.has_news or bool(worker.stops)
         runs: dict[WorkerId, list[Run]] = {}
-        open_to = [w for w in parked if self.granting and not w.draining]
+        open_to = [w for w in parked if self._is_open(w)]
         if open_to and state.ready.queues:
             seats = [worker.seat(state) for worker in open_to]
             closed: set[Shape] = set()
-            line = state.ready.line(state.jobs, now, closed)
+            line = state.ready.line(state.jobs, now, closed, state.paused)
             for pick in plan(line, seats, now, self.paces.run_length, closed):
                 run = self._grant(pick)
                 if run is not None:
@@ -103,11 +127,16 @@ class Exchanges:
             if given or worker.has_news:
                 self._reply(worker, tuple(given or ()))
 
+    def _is_open(self, worker: Worker) -> bool:
+        """Whether it may be given work."""
+        cordoned = worker.worker in self._coordinator.state.cordoned
+        return self.granting and not worker.draining and not cordoned
+
     def _recall(self, parked: list[Worker]) -> None:
         """One worker idles while tasks queue in another's slots: ask back half of them, latest
         first. Only the worker can say that a task has not started; nothing ends before it does."""
         state = self._coordinator.state
-        if not any(worker.is_idle(state) and not worker.draining for worker in parked):
+        if not any(worker.is_idle(state) and self._is_open(worker) for worker in parked):
             return
         busiest = max(self.workers.values(), key=lambda worker: worker.queued(state))
         queued = busiest.queued(state)

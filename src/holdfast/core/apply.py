@@ -8,7 +8,7 @@ anything, so an event that cannot be leaves the state as it was.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from holdfast.core import apply_ends, apply_jobs, apply_leases
+from holdfast.core import apply_ends, apply_fleet, apply_jobs, apply_leases
 from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Instant, Position
@@ -57,6 +57,17 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.JobsForgotten: apply_jobs.jobs_forgotten,
     e.KeysForgotten: apply_jobs.keys_forgotten,
     e.SnapshotInstalled: _snapshot_installed,
+    e.RequestNoted: apply_fleet.request_noted,
+    e.RequestsForgotten: apply_fleet.requests_forgotten,
+    e.WorkerCordoned: apply_fleet.worker_cordoned,
+    e.WorkerUncordoned: apply_fleet.worker_uncordoned,
+    e.QueuePaused: apply_fleet.queue_paused,
+    e.QueueResumed: apply_fleet.queue_resumed,
+    e.EndpointRegistered: apply_fleet.endpoint_registered,
+    e.EndpointRemoved: apply_fleet.endpoint_removed,
+    e.TokenIssued: apply_fleet.token_issued,
+    e.TokenRevoked: apply_fleet.token_revoked,
+    e.TokensExpired: apply_fleet.tokens_expired,
 }
 
 

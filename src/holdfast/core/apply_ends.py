@@ -54,6 +54,8 @@ def tasks_completed(
     for index, task in ending.items():
         del tasks[index]
         del held[task.lease_id]
+        if task.endpoints:
+            _close_endpoints(state, task)
         slots.append(task.slot)
         states[index] = succeeded
         attempts[index] = task.attempt
@@ -193,6 +195,7 @@ def _retire(
 def _let_go(state: State, task: Task) -> None:
     """The lease ends with the attempt, and a holder with its last lease."""
     holder = state.holder(task.worker, task.incarnation)
+    _close_endpoints(state, task)
     del holder.leases[task.lease_id]
     _empty_slots(state, holder, [task.slot])
     task.lease_id = LeaseId(0)
@@ -202,6 +205,13 @@ def _let_go(state: State, task: Task) -> None:
     task.granted = NOWHERE
     task.started_at = NEVER
     task.expires_at = NEVER
+
+
+def _close_endpoints(state: State, task: Task) -> None:
+    """An attempt that has ended cannot be reached: no endpoint outlives its lease."""
+    for endpoint in task.endpoints:
+        state.drop_endpoint(endpoint.name, task.lease_id)
+    task.endpoints = ()
 
 
 def _check_waiting(job: Job, spans: Iterable[e.Span], event: e.Event) -> None:

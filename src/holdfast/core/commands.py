@@ -11,7 +11,13 @@ from holdfast.core.spec import JobSpec
 
 
 class Command(Struct, frozen=True, kw_only=True):
-    """What every request has in common: it is a value."""
+    """What every request has in common: it is a value.
+
+    One with a `request_key` is judged once: the same key with the same digest is a repeat.
+    """
+
+    request_key: str = ""
+    request_digest: bytes = b""
 
 
 class OpenLog(Command, frozen=True, kw_only=True):
@@ -186,14 +192,86 @@ class InstallSnapshot(Command, frozen=True, kw_only=True):
 
 
 class Tick(Command, frozen=True, kw_only=True):
-    """Time has passed: whatever came due is recorded. `held` are jobs that somebody looks at."""
+    """Time has passed: whatever came due is recorded. `held` are jobs that somebody looks at,
+    `silent` those whose feeder was not heard of for too long. `may_expire` is false while it is
+    our own fault that nobody could renew."""
 
     wall: Instant
     held: frozenset[JobId] = frozenset()
     keep_finished: int = 10_000
     keep_finished_ms: int = 3_600_000
     keep_keys_ms: int = 86_400_000
+    keep_requests_ms: int = 900_000
     most: int = 1_000
+    silent: tuple[JobId, ...] = ()
+    may_expire: bool = True
+
+
+class IssueToken(Command, frozen=True, kw_only=True):
+    """Let somebody ask. The secret stays with whoever made it; only its digest comes here."""
+
+    token_id: str
+    name: str
+    digest: bytes
+    scopes: tuple[str, ...]
+    worker: str = ""
+    expires_wall: Instant = NEVER
+
+
+class RevokeToken(Command, frozen=True, kw_only=True):
+    """Let a token open nothing any more."""
+
+    token_id: str
+
+
+class CordonWorker(Command, frozen=True, kw_only=True):
+    """Give nothing more to workers of this name."""
+
+    worker: WorkerId
+    reason: str = ""
+
+
+class UncordonWorker(Command, frozen=True, kw_only=True):
+    """Give work to workers of this name again."""
+
+    worker: WorkerId
+
+
+class PauseQueue(Command, frozen=True, kw_only=True):
+    """Give nothing more of this queue out."""
+
+    queue: str
+    reason: str = ""
+
+
+class ResumeQueue(Command, frozen=True, kw_only=True):
+    """Give this queue out again."""
+
+    queue: str
+
+
+class RegisterEndpoint(Command, frozen=True, kw_only=True):
+    """An attempt can be reached: under its lease, by the worker that holds it."""
+
+    worker: WorkerId
+    incarnation: int
+    job_id: JobId
+    index: Index
+    lease_id: LeaseId
+    name: str
+    address: str
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+class RemoveEndpoint(Command, frozen=True, kw_only=True):
+    """An attempt takes back one of its endpoints."""
+
+    worker: WorkerId
+    incarnation: int
+    job_id: JobId
+    index: Index
+    lease_id: LeaseId
+    name: str
 
 
 COMMAND_TYPES: tuple[type[Command], ...] = (
@@ -217,4 +295,12 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     ConfirmDelivery,
     InstallSnapshot,
     Tick,
+    IssueToken,
+    RevokeToken,
+    CordonWorker,
+    UncordonWorker,
+    PauseQueue,
+    ResumeQueue,
+    RegisterEndpoint,
+    RemoveEndpoint,
 )

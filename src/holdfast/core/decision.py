@@ -43,6 +43,12 @@ class Lost(Struct, frozen=True, gc=False):
     settled: Position
 
 
+class Repeated(Struct, frozen=True, gc=False):
+    """The answer to a request that was made before: the record at this position has it."""
+
+    position: Position
+
+
 class Accepted(Struct, frozen=True):
     """`events` may be empty: a repeat adds no fact. `answer` is for whoever asked."""
 

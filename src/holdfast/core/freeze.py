@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from holdfast.core.apply_jobs import offer
 from holdfast.core.errors import BrokenInvariant
-from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, Position
+from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job, first_fresh, is_finished
 from holdfast.core.ready import is_begun, put_back
 from holdfast.core.spec import JobSpec
-from holdfast.core.state import State, SubmitKey
+from holdfast.core.state import Request, State, SubmitKey, Token
 from holdfast.core.task import FRESH, Task, TaskState
 
 FREEZE_VERSION = 2
@@ -47,6 +47,10 @@ class FrozenState(Struct, frozen=True, array_like=True):
     columns: list[tuple[JobId, bytes, bytes]]
     tasks: list[Task]
     keys: list[tuple[str, JobId, bytes, Instant]]
+    requests: list[tuple[str, bytes, Position, Instant]]
+    tokens: list[Token]
+    cordoned: dict[WorkerId, str]
+    paused: dict[str, str]
 
 
 class Versioned(Struct, array_like=True):
@@ -103,6 +107,10 @@ def freeze(state: State) -> bytes:
         columns,
         tasks,
         [(name, key.job_id, key.digest, key.since) for name, key in state.keys.items()],
+        [(name, r.digest, r.position, r.since) for name, r in state.requests.items()],
+        list(state.tokens.values()),
+        state.cordoned,
+        state.paused,
     )
     return _encoder.encode(frozen)
 
@@ -123,6 +131,10 @@ def thaw(data: bytes) -> State:
         raise BrokenInvariant(f"a snapshot holds a job that cannot be: {error!r}") from error
     for name, job_id, digest, since in frozen.keys:
         state.keys[name] = SubmitKey(job_id, digest, since)
+    for name, digest, position, since in frozen.requests:
+        state.requests[name] = Request(digest, position, since)
+    state.tokens = {token.token_id: token for token in frozen.tokens}
+    state.cordoned, state.paused = frozen.cordoned, frozen.paused
     _build_indexes(state)
     return state
 
@@ -214,6 +226,8 @@ def _index_times(state: State, job: Job) -> None:
 def _index_task(state: State, job: Job, task: Task) -> None:
     if task.lease_id:
         state.holder(task.worker, task.incarnation).add(task)
+        for endpoint in task.endpoints:
+            state.endpoints.setdefault(endpoint.name, {})[task.lease_id] = task
     elif task.state is TaskState.WAITING:
         if task.not_before_wall != NEVER:
             state.set_wall_timer(job, task.not_before_wall)

@@ -14,9 +14,12 @@ from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.job import Job, first_fresh
 from holdfast.core.task import ASIDE, FRESH, Task
 
-Shape = tuple[int, int, int, str, str]
-"""What a slot is held for: processors, memory, accelerators, the function, and the job itself
-where it must have slots of its own. Tasks of one shape may follow each other in a slot."""
+Shape = tuple[int, int, int, str, str, str]
+"""What a slot is held for: processors, memory, accelerators, the function, the queue, and the job
+itself where it must have slots of its own. Tasks of one shape may follow each other in a slot."""
+
+QUEUE = 4
+"""The place of the queue in a shape."""
 
 
 def shape_of(job: Job) -> Shape:
@@ -24,7 +27,7 @@ def shape_of(job: Job) -> Shape:
     slots counts running tasks."""
     spec = job.spec
     own = job.job_id if spec.max_parallel else ""
-    return (spec.cpus_milli, spec.memory_bytes, spec.gpus, spec.target, own)
+    return (spec.cpus_milli, spec.memory_bytes, spec.gpus, spec.target, spec.queue, own)
 
 
 class ReadyQueue:
@@ -78,9 +81,14 @@ class ReadyQueue:
         return self.sleeping[0][0] if self.sleeping else NEVER
 
     def line(
-        self, jobs: dict[JobId, Job], now: Instant, closed: Container[Shape] = ()
+        self,
+        jobs: dict[JobId, Job],
+        now: Instant,
+        closed: Container[Shape] = (),
+        paused: Container[str] = (),
     ) -> Iterator[Job]:
-        """The jobs with something to lease now, most urgent first, oldest first.
+        """The jobs with something to lease now, most urgent first, oldest first; nothing of a
+        paused queue.
 
         The caller may close a shape while walking: nothing more of it is offered. Grants may be
         applied meanwhile; nothing may be added. Jobs with nothing left leave the line when they
@@ -92,6 +100,8 @@ class ReadyQueue:
             self._thin(queue, jobs, now)
             if not queue:
                 del self.queues[key]
+                continue
+            if key[1][QUEUE] in paused:
                 continue
             rest = iter(queue)
             job = jobs[next(rest)]

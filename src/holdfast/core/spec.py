@@ -3,6 +3,9 @@
 from msgspec import Struct
 
 DEFAULT_MAX_LOSSES = 10
+DEFAULT_QUEUE = "default"
+STOP = "stop"
+"""For `on_disconnect`: the attempt is ended before its authority is."""
 NO_LIMIT = -1
 """For limits where zero is a meaning of its own (`max_failed_tasks=0`: the first one ends it)."""
 
@@ -28,7 +31,8 @@ class JobSpec(Struct, frozen=True, array_like=True, gc=False):
     """Everything replay must know about a job besides its items.
 
     The payload language is the worker's: `kind` and `target` say what runs, and mean nothing here.
-    Zero means "no limit" for the times, `NO_LIMIT` for the counts.
+    Zero means "no limit" for the times, `NO_LIMIT` for the counts. `bundle` names the code it needs
+    by its digest; `on_disconnect` is empty or `STOP`.
     """
 
     name: str
@@ -48,6 +52,9 @@ class JobSpec(Struct, frozen=True, array_like=True, gc=False):
     priority: int = 0
     namespace: str = "default"
     labels: tuple[tuple[str, str], ...] = ()
+    queue: str = DEFAULT_QUEUE
+    bundle: str = ""
+    on_disconnect: str = ""
 
 
 def retry_problem(policy: RetryPolicy) -> str:

@@ -15,6 +15,7 @@ from holdfast.core.job import Job
 from holdfast.core.lease import Holder
 from holdfast.core.ready import ReadyQueue
 from holdfast.core.spec import JobSpec
+from holdfast.core.task import Task
 
 REMEMBERED_SPECS = 256
 
@@ -27,12 +28,32 @@ class SubmitKey(Struct, gc=False):
     since: Instant
 
 
+class Token(Struct, frozen=True, gc=False):
+    """Who may ask for what, known by the digest of a secret."""
+
+    token_id: str
+    name: str
+    digest: bytes
+    scopes: tuple[str, ...]
+    worker: str
+    issued_at: Instant
+    expires_wall: Instant
+
+
+class Request(Struct, frozen=True, gc=False):
+    """A request that was answered by the record at `position`, should it be repeated."""
+
+    digest: bytes
+    position: Position
+    since: Instant
+
+
 class State:
     """`position` and `time` are those of the last record applied.
 
-    Authority: jobs (with their tasks), keys, next_lease, next_job, epoch, log_id and
-    snapshot_position.
-    Index: holders, ready, finished, open_jobs, timers, wall_timers, spec_cache.
+    Authority: jobs (with their tasks), keys, requests, tokens, cordoned, paused, next_lease,
+    next_job, epoch, log_id and snapshot_position.
+    Index: endpoints, holders, ready, finished, open_jobs, timers, wall_timers, spec_cache.
     """
 
     def __init__(self) -> None:
@@ -45,7 +66,12 @@ class State:
         self.snapshot_position: Position = NOWHERE
         self.jobs: dict[JobId, Job] = {}
         self.keys: dict[str, SubmitKey] = {}
+        self.requests: dict[str, Request] = {}
+        self.tokens: dict[str, Token] = {}
+        self.cordoned: dict[WorkerId, str] = {}
+        self.paused: dict[str, str] = {}
 
+        self.endpoints: dict[str, dict[LeaseId, Task]] = {}
         self.holders: dict[tuple[WorkerId, int], Holder] = {}
         self.ready = ReadyQueue()
         self.open_jobs: dict[JobId, None] = {}
@@ -67,6 +93,12 @@ class State:
         if holder is None:
             holder = self.holders[key] = Holder(worker, incarnation, {}, {})
         return holder
+
+    def drop_endpoint(self, name: str, lease_id: LeaseId) -> None:
+        leases = self.endpoints[name]
+        del leases[lease_id]
+        if not leases:
+            del self.endpoints[name]
 
     def set_timer(self, job: Job, at: Instant) -> None:
         """Have the tick look at the job at log time `at`."""

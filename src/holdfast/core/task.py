@@ -88,6 +88,14 @@ STATE_OF_CELL: Final = bytes([*range(8), 0, 0, 0, 0, 0, 0, 6, 0])
 rule, not by a person, so that a retry of the job may send it back."""
 
 
+class Endpoint(Struct, frozen=True, array_like=True, gc=False):
+    """Where an attempt can be reached, as long as its lease lives."""
+
+    name: str
+    address: str
+    metadata: tuple[tuple[str, str], ...]
+
+
 class Task(Struct, gc=False, array_like=True):
     """A task under way, or one that waits with a past. `lease_id` zero: nobody holds it.
 
@@ -115,6 +123,7 @@ class Task(Struct, gc=False, array_like=True):
     previous: Position = NOWHERE
     committed: Position = NOWHERE
     owed: tuple[int, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
 
 
 def target_of(task: Task, event: e.Event) -> TaskState:

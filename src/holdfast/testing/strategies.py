@@ -9,22 +9,24 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+import msgspec
+
 from holdfast.core import commands as c
-from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
-from holdfast.core.job import Job
+from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import NO_LIMIT, JobSpec, RetryPolicy
-from holdfast.core.task import Task
+from holdfast.testing import strategies_fleet as fleet
+from holdfast.testing.throws import (
+    ABSURD,
+    WORKERS,
+    a_job_id,
+    a_worker,
+    an_index,
+    some_held,
+    some_indices,
+    some_targets,
+)
 from holdfast.testing.world import World
-
-LOCAL = (WorkerId("local"), 0)
-REMOTE = (WorkerId("remote"), 15_000)
-OTHER = (WorkerId("other"), 5_000)
-WORKERS: Final = (LOCAL, REMOTE, OTHER)
-"""Workers with the term of their leases: one in the program, two that live by renewal."""
-
-ABSURD: Final = (-1, -(10**6), 10**6, 2**31, 2**63, 10**30)
-"""Numbers that no honest caller sends."""
 
 KEYS: Final = ("", "", "nightly", "import")
 
@@ -33,7 +35,11 @@ def any_command(world: World, dice: Random) -> c.Command:
     """Some command, more often one that moves work along."""
     is_idle = not any(job.unfinished for job in world.state.jobs.values())
     kind = c.SubmitJob if is_idle and dice.random() < 0.7 else dice.choice(_WEIGHTED)
-    return command_of(kind, world, dice)
+    command = command_of(kind, world, dice)
+    if dice.random() < 0.05:
+        key, digest = f"r{dice.randrange(8)}", bytes([dice.randrange(2)])
+        command = msgspec.structs.replace(command, request_key=key, request_digest=digest)
+    return command
 
 
 def command_of(kind: type[c.Command], world: World, dice: Random) -> c.Command:
@@ -65,64 +71,6 @@ def pass_time(world: World, dice: Random) -> int:
     return span_ms
 
 
-def _job(world: World, dice: Random) -> Job | None:
-    jobs = list(world.state.jobs.values())
-    return dice.choice(jobs) if jobs else None
-
-
-def _job_id(world: World, dice: Random) -> JobId:
-    job = _job(world, dice)
-    if job is None or dice.random() < 0.05:
-        return JobId(dice.choice(("nobody", "", "0", "9" * 5_000)))
-    return job.job_id
-
-
-def _index(world: World, dice: Random, job_id: JobId) -> Index:
-    job = world.state.jobs.get(job_id)
-    if job is None or not job.count or dice.random() < 0.05:
-        return Index(dice.choice(ABSURD))
-    return Index(dice.randrange(job.count))
-
-
-def _indices(world: World, dice: Random, job_id: JobId) -> tuple[Index, ...]:
-    return tuple(_index(world, dice, job_id) for _ in range(dice.randrange(1, 4)))
-
-
-def _held(world: World, dice: Random, worker: WorkerId, incarnation: int) -> list[Task]:
-    """Some of what this worker holds, in any order."""
-    holder = world.state.holders.get((worker, incarnation))
-    tasks = list(holder.leases.values()) if holder is not None else []
-    return dice.sample(tasks, min(len(tasks), dice.randrange(1, 4)))
-
-
-def _who(world: World, dice: Random) -> tuple[WorkerId, int, int]:
-    """A worker, its incarnation and the term of its leases; rather one that holds something."""
-    busy = [key for key, holder in world.state.holders.items() if holder.leases]
-    if busy and dice.random() < 0.85:
-        worker, incarnation = dice.choice(busy)
-        return worker, incarnation, dict(WORKERS).get(worker, 0)
-    worker, term_ms = dice.choice(WORKERS)
-    return worker, dice.choice((1, 1, 2)), term_ms
-
-
-def _targets(
-    world: World, dice: Random
-) -> tuple[WorkerId, int, list[tuple[JobId, Index, LeaseId]]]:
-    """Who reports about what: mostly its own leases; at times stale, foreign, or none at all."""
-    worker, incarnation, _ = _who(world, dice)
-    held = _held(world, dice, worker, incarnation)
-    named = [(task.job_id, task.index, task.lease_id) for task in held]
-    if dice.random() < 0.15:
-        job_id = _job_id(world, dice)
-        lease_id = LeaseId(dice.randrange(world.state.next_lease + 1))
-        named.append((job_id, _index(world, dice, job_id), lease_id))
-    if named and dice.random() < 0.1:
-        named.append(dice.choice(named))
-    if dice.random() < 0.05:
-        worker, incarnation = dice.choice(((WorkerId(""), 0), (worker, incarnation + 1)))
-    return worker, incarnation, named
-
-
 def _open_log(world: World, dice: Random) -> c.Command:
     epoch = world.state.epoch + dice.choice((1, 1, 1, 2, 0, -1))
     return c.OpenLog(
@@ -134,7 +82,7 @@ def _open_log(world: World, dice: Random) -> c.Command:
 def _submit_job(world: World, dice: Random) -> c.Command:
     number = len(world.log)
     fresh = JobId(f"j{number}")
-    job_id = fresh if dice.random() < 0.9 else dice.choice((JobId(""), _job_id(world, dice)))
+    job_id = fresh if dice.random() < 0.9 else dice.choice((JobId(""), a_job_id(world, dice)))
     is_open = dice.random() < 0.3
     items = tuple(b"item" for _ in range(dice.randrange(4))) if dice.random() < 0.5 else ()
     count = 0 if items else dice.choice((0, 1, 2, 3, 5))
@@ -157,7 +105,7 @@ def _submit_job(world: World, dice: Random) -> c.Command:
 
 
 def _add_tasks(world: World, dice: Random) -> c.Command:
-    opened = list(world.state.open_jobs) or [_job_id(world, dice)]
+    opened = list(world.state.open_jobs) or [a_job_id(world, dice)]
     job_id = dice.choice(opened)
     job = world.state.jobs.get(job_id)
     first = job.count if job is not None and dice.random() < 0.8 else dice.choice((0, 1, *ABSURD))
@@ -166,7 +114,7 @@ def _add_tasks(world: World, dice: Random) -> c.Command:
 
 
 def _seal_job(world: World, dice: Random) -> c.Command:
-    opened = list(world.state.open_jobs) or [_job_id(world, dice)]
+    opened = list(world.state.open_jobs) or [a_job_id(world, dice)]
     job_id = dice.choice(opened)
     job = world.state.jobs.get(job_id)
     count = job.count if job is not None and dice.random() < 0.85 else dice.choice((0, 1, *ABSURD))
@@ -180,8 +128,8 @@ def _grant_leases(world: World, dice: Random) -> c.Command:
         job_id = dice.choice(list(ready))
         indices = tuple(dice.sample(ready[job_id], min(len(ready[job_id]), dice.randrange(1, 5))))
     else:
-        job_id = _job_id(world, dice)
-        indices = _indices(world, dice, job_id)
+        job_id = a_job_id(world, dice)
+        indices = some_indices(world, dice, job_id)
     return c.GrantLeases(
         job_id=job_id, worker=worker, incarnation=dice.choice((1, 1, 2)), slot=dice.randrange(2),
         indices=indices, term_ms=term_ms if dice.random() < 0.98 else -1,
@@ -194,20 +142,20 @@ def _ran(dice: Random) -> int:
 
 
 def _start_attempts(world: World, dice: Random) -> c.Command:
-    worker, incarnation, named = _targets(world, dice)
+    worker, incarnation, named = some_targets(world, dice)
     started = tuple(Started(*name, _ran(dice)) for name in named)
     return c.StartAttempts(worker=worker, incarnation=incarnation, started=started)
 
 
 def _commit_tasks(world: World, dice: Random) -> c.Command:
-    worker, incarnation, named = _targets(world, dice)
+    worker, incarnation, named = some_targets(world, dice)
     owed = ((), (), (b"mail",), (b"mail", b"post"))
     done = tuple(Done(*name, _ran(dice), b"result", dice.choice(owed)) for name in named)
     return c.CommitTasks(worker=worker, incarnation=incarnation, done=done)
 
 
 def _fail_attempt(world: World, dice: Random) -> c.Command:
-    worker, incarnation, named = _targets(world, dice)
+    worker, incarnation, named = some_targets(world, dice)
     job_id, index, lease_id = named[0] if named else (JobId("nobody"), Index(0), LeaseId(0))
     reason = dice.choice(("failed", "failed", "timed_out", "worker_lost", "killed", "nonsense"))
     failed = Failed(job_id, index, lease_id, _ran(dice), reason, "boom", "", dice.choice((1, None)))
@@ -216,7 +164,7 @@ def _fail_attempt(world: World, dice: Random) -> c.Command:
 
 
 def _release_attempts(world: World, dice: Random) -> c.Command:
-    worker, incarnation, named = _targets(world, dice)
+    worker, incarnation, named = some_targets(world, dice)
     released = tuple(Released(*name, dice.random() < 0.5) for name in named)
     reason = dice.choice(("released", "preempted", "undelivered", "undelivered", "nonsense"))
     return c.ReleaseAttempts(
@@ -225,8 +173,8 @@ def _release_attempts(world: World, dice: Random) -> c.Command:
 
 
 def _extend_leases(world: World, dice: Random) -> c.Command:
-    worker, incarnation, term_ms = _who(world, dice)
-    spared = tuple(task.lease_id for task in _held(world, dice, worker, incarnation))
+    worker, incarnation, term_ms = a_worker(world, dice)
+    spared = tuple(task.lease_id for task in some_held(world, dice, worker, incarnation))
     term_ms = dice.choice((term_ms, term_ms, 1, 0, -5))
     exceptions = spared if dice.random() < 0.2 else ()
     return c.ExtendLeases(
@@ -235,7 +183,7 @@ def _extend_leases(world: World, dice: Random) -> c.Command:
 
 
 def _expire_leases(world: World, dice: Random) -> c.Command:
-    worker, incarnation, _ = _who(world, dice)
+    worker, incarnation, _ = a_worker(world, dice)
     return c.ExpireLeases(worker=worker, incarnation=incarnation)
 
 
@@ -244,32 +192,32 @@ def _rearm_leases(world: World, dice: Random) -> c.Command:
 
 
 def _lose_worker(world: World, dice: Random) -> c.Command:
-    worker, incarnation, _ = _who(world, dice)
+    worker, incarnation, _ = a_worker(world, dice)
     return c.LoseWorker(worker=worker, incarnation=incarnation, error="it is gone")
 
 
 def _kill_job(world: World, dice: Random) -> c.Command:
     cause = dice.choice(("cancelled", "cancelled", "deadline", ""))
-    return c.KillJob(job_id=_job_id(world, dice), cause=cause, reason="enough")
+    return c.KillJob(job_id=a_job_id(world, dice), cause=cause, reason="enough")
 
 
 def _kill_tasks(world: World, dice: Random) -> c.Command:
-    job_id = _job_id(world, dice)
-    return c.KillTasks(job_id=job_id, indices=_indices(world, dice, job_id), reason="enough")
+    job_id = a_job_id(world, dice)
+    return c.KillTasks(job_id=job_id, indices=some_indices(world, dice, job_id), reason="enough")
 
 
 def _reschedule_task(world: World, dice: Random) -> c.Command:
-    job_id = _job_id(world, dice)
+    job_id = a_job_id(world, dice)
     wall = Instant(world.wall + dice.choice((1, 5_000))) if dice.random() < 0.3 else Instant(0)
     delay_ms = dice.choice((0, 100, 3_000, *ABSURD[:1]))
     return c.RescheduleTask(
-        job_id=job_id, index=_index(world, dice, job_id), delay_ms=delay_ms, not_before_wall=wall
+        job_id=job_id, index=an_index(world, dice, job_id), delay_ms=delay_ms, not_before_wall=wall
     )
 
 
 def _retry_tasks(world: World, dice: Random) -> c.Command:
-    job_id = _job_id(world, dice)
-    indices = _indices(world, dice, job_id) if dice.random() < 0.4 else ()
+    job_id = a_job_id(world, dice)
+    indices = some_indices(world, dice, job_id) if dice.random() < 0.4 else ()
     return c.RetryTasks(job_id=job_id, indices=indices)
 
 
@@ -280,8 +228,8 @@ def _confirm_delivery(world: World, dice: Random) -> c.Command:
         task = dice.choice(owing)
         entry = dice.choice((*task.owed, 7))
         return c.ConfirmDelivery(job_id=task.job_id, index=task.index, entry=entry)
-    job_id = _job_id(world, dice)
-    return c.ConfirmDelivery(job_id=job_id, index=_index(world, dice, job_id), entry=0)
+    job_id = a_job_id(world, dice)
+    return c.ConfirmDelivery(job_id=job_id, index=an_index(world, dice, job_id), entry=0)
 
 
 def _install_snapshot(world: World, dice: Random) -> c.Command:
@@ -290,14 +238,17 @@ def _install_snapshot(world: World, dice: Random) -> c.Command:
 
 
 def _tick(world: World, dice: Random) -> c.Command:
-    held = frozenset({_job_id(world, dice)}) if dice.random() < 0.3 else frozenset()
+    held = frozenset({a_job_id(world, dice)}) if dice.random() < 0.3 else frozenset()
     return c.Tick(
         wall=world.wall,
         held=held,
         keep_finished=dice.choice((0, 1, 10_000)),
         keep_finished_ms=dice.choice((0, 10_000)),
         keep_keys_ms=dice.choice((0, 10_000)),
+        keep_requests_ms=dice.choice((0, 10_000)),
         most=dice.choice((1, 1_000)),
+        silent=tuple(world.state.open_jobs) if dice.random() < 0.1 else (),
+        may_expire=dice.random() < 0.9,
     )
 
 
@@ -322,6 +273,14 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.ConfirmDelivery: _confirm_delivery,
     c.InstallSnapshot: _install_snapshot,
     c.Tick: _tick,
+    c.IssueToken: fleet.issue_token,
+    c.RevokeToken: fleet.revoke_token,
+    c.CordonWorker: fleet.cordon_worker,
+    c.UncordonWorker: fleet.uncordon_worker,
+    c.PauseQueue: fleet.pause_queue,
+    c.ResumeQueue: fleet.resume_queue,
+    c.RegisterEndpoint: fleet.register_endpoint,
+    c.RemoveEndpoint: fleet.remove_endpoint,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (

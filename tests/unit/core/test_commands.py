@@ -16,7 +16,8 @@ from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.task import TaskState
 from holdfast.testing.stages import JOB, SPEC, STAGES, TERM_MS, Stage, stage_of
-from holdfast.testing.strategies import ABSURD, any_command, command_of, pass_time
+from holdfast.testing.strategies import any_command, command_of, pass_time
+from holdfast.testing.throws import ABSURD
 from holdfast.testing.world import World
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "commands.json"

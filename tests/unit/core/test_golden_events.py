@@ -33,6 +33,14 @@ SAMPLES: dict[type, Any] = {
 }  # fmt: skip
 
 
+ITEMS: dict[type, Any] = {
+    msgspec.inspect.BytesType: b"item",
+    msgspec.inspect.IntType: 4,
+    msgspec.inspect.StrType: "text",
+    msgspec.inspect.TupleType: ("name", "value"),
+}
+
+
 def sample(kind: Any) -> Any:
     """A value of this type, the same every time."""
     if kind in SAMPLES:
@@ -43,7 +51,7 @@ def sample(kind: Any) -> Any:
         name = getattr(inner, "cls", None)
         if name is not None:
             return (sample(name),)
-        return (b"item",) if isinstance(inner, msgspec.inspect.BytesType) else (4,)
+        return (ITEMS[type(inner)],)
     plain = {
         msgspec.inspect.IntType: 4,
         msgspec.inspect.StrType: "text",
@@ -57,10 +65,7 @@ def sample_event(kind: type[e.Event]) -> e.Event:
     fields = msgspec.structs.fields(kind)
     values = {}
     for field in fields:
-        value = sample(field.type)
-        if field.name in ("keys", "job_ids"):
-            value = ("text",)
-        values[field.name] = value
+        values[field.name] = sample(field.type)
     return kind(**values)
 
 

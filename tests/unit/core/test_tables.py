@@ -110,7 +110,25 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
     e.JobsForgotten: lambda _: e.JobsForgotten(job_ids=(JOB,)),
     e.KeysForgotten: lambda _: e.KeysForgotten(keys=("no such key",)),
     e.SnapshotInstalled: lambda _: e.SnapshotInstalled(at_position=Position(1), state_hash=""),
-}
+    e.RequestNoted: lambda _: e.RequestNoted(key="r1", digest=b""),
+    e.RequestsForgotten: lambda _: e.RequestsForgotten(keys=("no such request",)),
+    e.WorkerCordoned: lambda _: e.WorkerCordoned(worker=WORKER, reason=""),
+    e.WorkerUncordoned: lambda _: e.WorkerUncordoned(worker=WORKER),
+    e.QueuePaused: lambda _: e.QueuePaused(queue="default", reason=""),
+    e.QueueResumed: lambda _: e.QueueResumed(queue="default"),
+    e.EndpointRegistered: lambda stage: e.EndpointRegistered(
+        job_id=JOB, index=Index(0), lease_id=stage.lease_id, name="web", address="host:1",
+        metadata=(),
+    ),
+    e.EndpointRemoved: lambda stage: e.EndpointRemoved(
+        job_id=JOB, index=Index(0), lease_id=stage.lease_id, name="web"
+    ),
+    e.TokenIssued: lambda _: e.TokenIssued(
+        token_id="t", name="n", digest=b"d", scopes=("read",), worker="", expires_wall=Instant(0)
+    ),
+    e.TokenRevoked: lambda _: e.TokenRevoked(token_id="t"),
+    e.TokensExpired: lambda _: e.TokensExpired(token_ids=("t",)),
+}  # fmt: skip
 
 
 def fold(stage: Stage, event: e.Event) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.core import commands as c
-from holdfast.core.decide import jobs, opening, operator, reports, tenure, tick
-from holdfast.core.decision import Decision
+from holdfast.core import events as e
+from holdfast.core.decide import fleet, jobs, opening, operator, reports, tenure, tick
+from holdfast.core.decision import Accepted, Decision, Reason, Refused, Repeated
 from holdfast.core.ids import Instant
 from holdfast.core.state import State
 
@@ -32,8 +33,30 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.ConfirmDelivery: reports.confirm_delivery,
     c.InstallSnapshot: opening.install_snapshot,
     c.Tick: tick.tick,
+    c.IssueToken: fleet.issue_token,
+    c.RevokeToken: fleet.revoke_token,
+    c.CordonWorker: fleet.cordon,
+    c.UncordonWorker: fleet.uncordon,
+    c.PauseQueue: fleet.pause_queue,
+    c.ResumeQueue: fleet.resume_queue,
+    c.RegisterEndpoint: fleet.register_endpoint,
+    c.RemoveEndpoint: fleet.remove_endpoint,
 }
 
 
 def decide(state: State, command: c.Command, now: Instant) -> Decision:
-    return DECIDERS[type(command)](state, command, now)
+    """What the command would make true. A request that was answered before adds nothing; the
+    answer is then where it was answered."""
+    if not command.request_key:
+        return DECIDERS[type(command)](state, command, now)
+    known = state.requests.get(command.request_key)
+    if known is not None:
+        if known.digest != command.request_digest:
+            told = f"request {command.request_key!r} was made before with another body"
+            return Refused(Reason.KEY_REUSED, told)
+        return Accepted((), Repeated(known.position))
+    decision = DECIDERS[type(command)](state, command, now)
+    if isinstance(decision, Refused) or not decision.events:
+        return decision
+    noted = e.RequestNoted(key=command.request_key, digest=command.request_digest)
+    return Accepted((noted, *decision.events), decision.answer)

@@ -18,14 +18,21 @@ def tick(state: State, command: c.Tick, now: Instant) -> Decision:
     what nobody needs is forgotten. A job is touched by one rule a tick; the next takes the rest."""
     events: list[e.AnyEvent] = []
     touched: set[JobId] = set()
-    due = [task for holder in state.holders.values() for task in holder.due(now)]
+    holders = state.holders.values() if command.may_expire else ()
+    due = [task for holder in holders for task in holder.due(now)]
     events.extend(ends_by_job(state, due, EndReason.LEASE_EXPIRED, now, unrenewed))
     touched.update(task.job_id for task in due)
     for job in _due_jobs(state, command, now):
         if job.job_id not in touched:
             events.extend(_judge(job, command, now))
             touched.add(job.job_id)
+    for job_id in command.silent:
+        silent = state.jobs.get(job_id)
+        if silent is not None and not silent.sealed and job_id not in touched:
+            events.append(e.JobSealed(job_id=job_id, count=silent.count, interrupted=True))
+            touched.add(job_id)
     events.extend(_forget(state, command, now))
+    events.extend(_let_tokens_go(state, command))
     return Accepted(tuple(events))
 
 
@@ -113,6 +120,13 @@ def _forget(state: State, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ..
             gone[job_id] = None
     if gone:
         events.append(e.JobsForgotten(job_ids=tuple(gone)))
+    old: list[str] = []
+    for name, request in state.requests.items():
+        if request.since + command.keep_requests_ms > now or len(old) >= command.most:
+            break
+        old.append(name)
+    if old:
+        events.append(e.RequestsForgotten(keys=tuple(old)))
     stale: list[str] = []
     for key, known in state.keys.items():
         if known.since + command.keep_keys_ms > now or len(stale) >= command.most:
@@ -122,3 +136,8 @@ def _forget(state: State, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ..
     if stale:
         events.append(e.KeysForgotten(keys=tuple(stale)))
     return tuple(events)
+
+
+def _let_tokens_go(state: State, command: c.Tick) -> tuple[e.AnyEvent, ...]:
+    ended = [t.token_id for t in state.tokens.values() if _past(t.expires_wall, command.wall)]
+    return (e.TokensExpired(token_ids=tuple(ended)),) if ended else ()

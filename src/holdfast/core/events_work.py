@@ -1,0 +1,303 @@
+"""Facts about work: jobs, tasks, attempts and leases, and the log that holds them."""
+
+from collections.abc import Iterable
+from typing import cast
+
+from msgspec import Struct
+
+from holdfast.core.event import Event
+from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.spec import JobSpec
+
+
+class Span(Struct, frozen=True, array_like=True, gc=False):
+    """Neighbouring tasks, first and last included."""
+
+    first: Index
+    last: Index
+
+
+class Start(Struct, frozen=True, array_like=True, gc=False):
+    """One attempt that began."""
+
+    index: Index
+    lease_id: LeaseId
+    started_at: Instant
+
+
+class Commit(Struct, frozen=True, array_like=True, gc=False):
+    """One attempt that crossed the line, told so fully that the task can be shown from it.
+
+    `previous` is the position of the record that ended the attempt before it, and `granted` that
+    of its lease: the history of a task is a chain through the log.
+    """
+
+    index: Index
+    lease_id: LeaseId
+    attempt: int
+    granted: Position
+    started_at: Instant
+    previous: Position
+    failures: int
+    losses: int
+    result: bytes
+
+
+class End(Struct, frozen=True, array_like=True, gc=False):
+    """One attempt that ended without a commit: why, what it charged, what follows.
+
+    `failures` and `losses` are what is used after this end; `strays` counts the deaths in a row
+    before a start; `not_before` is when the task may be leased again.
+    """
+
+    index: Index
+    lease_id: LeaseId
+    attempt: int
+    reason: str
+    worker: WorkerId
+    granted: Position
+    started_at: Instant
+    previous: Position
+    charged: str
+    failures: int
+    losses: int
+    strays: int
+    not_before: Instant
+    error: str
+    traceback: str
+    exit_code: int | None
+
+
+class Stopped(Struct, frozen=True, array_like=True, gc=False):
+    """A task that was stopped while it waited and has a past: where its last attempt ended."""
+
+    index: Index
+    previous: Position
+
+
+class LogOpened(Event, frozen=True, kw_only=True):
+    """A coordinator took the log. Every earlier epoch is fenced from here on."""
+
+    log_id: str
+    epoch: int
+    version: str
+    host: str
+    pid: int
+    torn_bytes: int
+
+
+class JobSubmitted(Event, frozen=True, kw_only=True):
+    """A user asked for work. `items` holds one payload a task; an array of `count` tasks has one
+    `shared` payload instead. An open job (not `sealed`) is fed further."""
+
+    job_id: JobId
+    spec: JobSpec
+    key: str
+    digest: bytes
+    count: int
+    items: tuple[bytes, ...]
+    shared: bytes
+    sealed: bool
+    not_before: Instant
+    not_before_wall: Instant
+    times_out_at: Instant
+    deadline_wall: Instant
+    schedule_by: Instant
+
+
+class TasksAdded(Event, frozen=True, kw_only=True):
+    """The feeder of an open job brought more items. `digest` covers all items so far; it is empty
+    where the job has no key, since then nobody can come back to compare."""
+
+    job_id: JobId
+    first: Index
+    items: tuple[bytes, ...]
+    digest: bytes
+
+
+class JobSealed(Event, frozen=True, kw_only=True):
+    """The job has `count` tasks, for good. `interrupted`: its feeder died before the end."""
+
+    job_id: JobId
+    count: int
+    interrupted: bool
+
+
+class LeasesGranted(Event, frozen=True, kw_only=True):
+    """A worker holds sole tenure of these waiting tasks, under consecutive lease ids.
+
+    `expires_at` zero: an in-process worker, whose tenure ends with the process, not by time.
+    """
+
+    job_id: JobId
+    worker: WorkerId
+    incarnation: int
+    slot: int
+    first_lease: LeaseId
+    indices: tuple[Index, ...]
+    attempts: tuple[int, ...]
+    expires_at: Instant
+    alone: bool
+
+
+def lease_ids(granted: LeasesGranted) -> Iterable[LeaseId]:
+    """The leases of a grant, in the order of its tasks."""
+    first = granted.first_lease
+    return cast(Iterable[LeaseId], range(first, first + len(granted.indices)))
+
+
+class AttemptsStarted(Event, frozen=True, kw_only=True):
+    """Leased attempts began."""
+
+    job_id: JobId
+    starts: tuple[Start, ...]
+
+
+class LeasesExtended(Event, frozen=True, kw_only=True):
+    """A worker renewed all it holds until `until`, save the exceptions."""
+
+    worker: WorkerId
+    incarnation: int
+    until: Instant
+    exceptions: tuple[LeaseId, ...]
+
+
+class LeasesRearmed(Event, frozen=True, kw_only=True):
+    """After an outage of ours every lease that ends by time gets at least until `until`."""
+
+    until: Instant
+
+
+class TasksCompleted(Event, frozen=True, kw_only=True):
+    """Attempts committed and owed nothing: COMMITTED and DONE are one record."""
+
+    job_id: JobId
+    worker: WorkerId
+    incarnation: int
+    commits: tuple[Commit, ...]
+
+
+class TaskCommitted(Event, frozen=True, kw_only=True):
+    """An attempt committed and owes these deliveries. Nobody runs this task ever again."""
+
+    job_id: JobId
+    worker: WorkerId
+    incarnation: int
+    commit: Commit
+    owed: tuple[bytes, ...]
+
+
+class EffectDelivered(Event, frozen=True, kw_only=True):
+    """A delivery that a commit owed is confirmed; others are still owed."""
+
+    job_id: JobId
+    index: Index
+    entry: int
+
+
+class TaskDone(Event, frozen=True, kw_only=True):
+    """The last delivery a commit owed is confirmed."""
+
+    job_id: JobId
+    index: Index
+    entry: int
+
+
+class AttemptsReturned(Event, frozen=True, kw_only=True):
+    """Attempts ended and their tasks wait again."""
+
+    job_id: JobId
+    ends: tuple[End, ...]
+
+
+class TasksQuarantined(Event, frozen=True, kw_only=True):
+    """Attempts ended and spent a budget: their tasks wait for an operator."""
+
+    job_id: JobId
+    ends: tuple[End, ...]
+
+
+class TasksKilled(Event, frozen=True, kw_only=True):
+    """Tasks will not run: those of `spans` were waiting, those of `ends` were leased.
+
+    `stopped` names those of `spans` that had attempts before, so that their history stays a chain.
+    """
+
+    job_id: JobId
+    cause: str
+    spans: tuple[Span, ...]
+    ends: tuple[End, ...]
+    stopped: tuple[Stopped, ...]
+
+
+class JobCancelled(Event, frozen=True, kw_only=True):
+    """The job takes no more items, and its unfinished tasks were killed in this same record."""
+
+    job_id: JobId
+    cause: str
+    reason: str
+
+
+class TasksUnschedulable(Event, frozen=True, kw_only=True):
+    """The scheduling deadline passed while these tasks waited."""
+
+    job_id: JobId
+    spans: tuple[Span, ...]
+    reason: str
+
+
+class TaskRescheduled(Event, frozen=True, kw_only=True):
+    """A waiting task was given another earliest time; `not_before_wall` is a calendar instant."""
+
+    job_id: JobId
+    index: Index
+    not_before: Instant
+    not_before_wall: Instant
+
+
+class TaskDue(Event, frozen=True, kw_only=True):
+    """The calendar instant a task was waiting for has come."""
+
+    job_id: JobId
+    index: Index
+
+
+class JobDue(Event, frozen=True, kw_only=True):
+    """The calendar instant a job was waiting for has come."""
+
+    job_id: JobId
+
+
+class TasksRetried(Event, frozen=True, kw_only=True):
+    """An operator sent tasks back with fresh budgets: the job opens a new generation."""
+
+    job_id: JobId
+    generation: int
+    spans: tuple[Span, ...]
+
+
+class WorkerLost(Event, frozen=True, kw_only=True):
+    """An incarnation is gone for good; its attempts end in this same record."""
+
+    worker: WorkerId
+    incarnation: int
+    error: str
+
+
+class JobsForgotten(Event, frozen=True, kw_only=True):
+    """Finished jobs left memory. The log still has them."""
+
+    job_ids: tuple[JobId, ...]
+
+
+class KeysForgotten(Event, frozen=True, kw_only=True):
+    """Submit keys that had outlived their job and their day were dropped."""
+
+    keys: tuple[str, ...]
+
+
+class SnapshotInstalled(Event, frozen=True, kw_only=True):
+    """A verified snapshot covers the log up to `at_position`."""
+
+    at_position: Position
+    state_hash: str
