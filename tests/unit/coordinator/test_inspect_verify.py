@@ -161,6 +161,15 @@ def test_a_snapshot_of_more_than_the_log_holds_proves_that_the_log_was_longer(
     assert "yet the log ends at 32" in flaws(verify_folder(folder))
 
 
+def test_a_log_that_no_program_would_open_is_never_called_good(folder: Path, world: World) -> None:
+    (folder / "wal" / "acked").write_bytes(b"neither copy")
+    with pytest.raises(LogDamaged, match="acknowledged"):
+        FileLog.open(folder)
+    finding = verify_folder(folder)
+    assert "acknowledged" in flaws(finding)
+    assert (finding.last, finding.state_hash) == (len(world.log), world.fingerprint())
+
+
 def test_a_torn_tail_is_told_and_is_no_damage(folder: Path, world: World) -> None:
     segment = sorted((folder / "wal").glob("0*.seg"))[-1]
     content = bytearray(segment.read_bytes())
