@@ -11,7 +11,7 @@ from holdfast.cli.measures import Stats, stats_of
 from holdfast.cli.output import View, draw_fields, emit_json, emit_line, emit_one, note
 from holdfast.cli.reading import data_option, folder_of, output_option
 from holdfast.cli.spans import size, span
-from holdfast.coordinator.inspect import LogDamaged, Told, look_into
+from holdfast.coordinator.inspect import LogDamaged, Told, look_into, undisturbed
 from holdfast.coordinator.verify import Finding, Flaw, verify_folder
 from holdfast.coordinator.views import rfc3339
 from holdfast.core.transactions import to_json, transaction_of
@@ -125,7 +125,8 @@ def _own(event: View) -> View:
 @output_option
 def stats(folder: Path | None, data: Path | None, form: str) -> None:
     """Measure a log: frames, records, bytes, what was asked and what became true."""
-    found = stats_of(look_into(folder_of(folder or data)))
+    path = folder_of(folder or data)
+    found = undisturbed(lambda: stats_of(look_into(path)))
     emit_one(form, found.view(), _stats_text(found))
 
 

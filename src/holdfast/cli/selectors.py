@@ -5,7 +5,7 @@ from typing import Final
 
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import note
-from holdfast.coordinator.inspect import Moment, Reading, open_folder
+from holdfast.coordinator.inspect import Moment, Reading, Unreachable, open_folder
 from holdfast.core.events import JobsForgotten
 from holdfast.core.ids import Index, JobId
 from holdfast.core.job import Job
@@ -36,10 +36,13 @@ def find_job(reading: Reading, text: str) -> Job:
             f"{text} is the beginning of {len(found)} jobs: {names}{more}. Write more of it.", USAGE
         )
     raise Trouble(
-        f"there is no job {text} in {reading.path}. `holdfast job list --data {reading.path}` "
-        "lists what there is.",
+        f"there is no job {text} in {reading.path}. {_listing(reading)}",
         NOT_FOUND,
     )
+
+
+def _listing(reading: Reading) -> str:
+    return f"`holdfast job list --data {reading.path}` lists what there is."
 
 
 def recall(reading: Reading, text: str) -> Reading:
@@ -53,9 +56,21 @@ def recall(reading: Reading, text: str) -> Reading:
     for told in reading.folder.records(0, reading.state.position):
         for event in told.record.events:
             if isinstance(event, JobsForgotten) and name in event.job_ids:
+                before = _before(reading, name, told.position)
                 note(f"job {name} left memory at position {told.position}; this is how it ended")
-                return open_folder(reading.path, Moment(position=told.position - 1))
+                return before
     return reading
+
+
+def _before(reading: Reading, name: str, position: int) -> Reading:
+    try:
+        return open_folder(reading.path, Moment(position=position - 1))
+    except Unreachable:
+        raise Trouble(
+            f"job {name} left memory at position {position}, and what came before that is no "
+            f"longer kept. {_listing(reading)}",
+            NOT_FOUND,
+        ) from None
 
 
 def find_tasks(reading: Reading, text: str) -> tuple[Job, range]:

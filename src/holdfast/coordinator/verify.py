@@ -15,6 +15,7 @@ from holdfast.coordinator.inspect import (
     look_into,
     snapshot_files,
     thawed,
+    undisturbed,
 )
 from holdfast.core.apply import apply
 from holdfast.core.errors import BrokenInvariant
@@ -56,6 +57,10 @@ class Finding(Struct, frozen=True):
 
 def verify_folder(path: Path) -> Finding:
     """Everything about the folder that can be checked, checked."""
+    return undisturbed(lambda: _verify(path))
+
+
+def _verify(path: Path) -> Finding:
     # Listed before the log is looked at, so that none can stand for more than is then seen.
     listed = snapshot_files(path)
     folder = look_into(path, lenient=True)

@@ -84,9 +84,14 @@ def test_the_good_part_before_the_damage_can_be_looked_at(run, folder: Path) -> 
     assert f"holdfast job list --data {folder} --at {last}" in done.err
     assert run("job", "list", "--data", folder, "--at", last).code == 0
     assert run("transactions", "--data", folder, "--at", last, "-o", "quiet").code == 0
-    # Without a moment, or beyond the damage, nothing is guessed.
-    for moment in ((), ("--at", last + 1)):
-        refused = run("job", "list", "--data", folder, *moment)
+    # Without a position, or beyond the damage, nothing is guessed.
+    for command in (
+        ("job", "list"),
+        ("job", "list", "--at", last + 1),
+        ("transactions", "--at", last + 1),
+        ("transactions", "--at", "1ms"),
+    ):
+        refused = run(*command, "--data", folder)
         assert (refused.code, refused.out) == (1, "")
         assert f"holdfast log verify {folder}" in refused.err
 
