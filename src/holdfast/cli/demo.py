@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ import click
 
 import holdfast
 from holdfast.cli.jobs import jobs_table
-from holdfast.cli.output import emit
+from holdfast.cli.output import emit, note
 from holdfast.cli.progress import bar
 from holdfast.cli.sample import weigh
 from holdfast.cli.tasks import task_text
@@ -118,7 +117,7 @@ def _folder(*, keep: bool) -> Iterator[Path]:
         yield folder
     except BaseException:
         if keep:
-            print(f"kept: {folder}", file=sys.stderr)
+            note(f"kept: {folder}")
         raise
     finally:
         if not keep and os.path.isdir(folder):

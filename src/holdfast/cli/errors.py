@@ -4,6 +4,7 @@ Whatever is not listed here is a bug of ours and keeps its traceback.
 """
 
 import sys
+from contextlib import suppress
 from typing import Final
 
 import click
@@ -76,5 +77,12 @@ def _usage(error: click.UsageError) -> int:
 
 def _tell(message: str, code: int) -> int:
     first, *rest = message.splitlines() or [""]
-    print("\n".join([f"holdfast: {first}", *rest]), file=sys.stderr)
+    say("\n".join([f"holdfast: {first}", *rest]))
     return code
+
+
+def say(text: str) -> None:
+    """A line for a person, on stderr. Where that is closed it is lost: it never mixes with data."""
+    if sys.stderr is not None:
+        with suppress(BrokenPipeError):
+            print(text, file=sys.stderr, flush=True)

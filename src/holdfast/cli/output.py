@@ -14,7 +14,7 @@ from unicodedata import east_asian_width
 
 import click
 
-from holdfast.cli.errors import Trouble
+from holdfast.cli.errors import Trouble, say
 
 SCHEMA: Final = 1
 FORMS: Final = ("table", "wide", "json", "jsonl", "name", "quiet")
@@ -52,7 +52,20 @@ class Column:
 
 
 def emit(text: str) -> None:
-    """Write to stdout, at once. A reader that has seen enough ends us quietly."""
+    """Write to stdout, at once. A reader that has seen enough ends us quietly.
+
+    Letters that the encoding of the terminal does not have are spelled out: `\\u2603`.
+    """
+    try:
+        _write(text)
+    except UnicodeEncodeError as error:
+        _write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
+
+
+def _write(text: str) -> None:
+    if sys.stdout is None:
+        # It was closed before we began, so nobody wants to read.
+        return
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -64,15 +77,24 @@ def emit(text: str) -> None:
 
 def note(text: str) -> None:
     """Something beside the data, for a person."""
-    print(text, file=sys.stderr)
+    say(text)
 
 
 def emit_json(value: View) -> None:
-    emit(json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=False) + "\n")
+    _write_json(value, indent=2)
 
 
 def emit_line(value: View) -> None:
-    emit(json.dumps({"schema": SCHEMA, **value}, ensure_ascii=False) + "\n")
+    _write_json(value, indent=None)
+
+
+def _write_json(value: View, indent: int | None) -> None:
+    document = {"schema": SCHEMA, **value}
+    try:
+        _write(json.dumps(document, indent=indent, ensure_ascii=False) + "\n")
+    except UnicodeEncodeError:
+        # JSON has a spelling of its own for letters that the encoding does not have.
+        _write(json.dumps(document, indent=indent) + "\n")
 
 
 def emit_list(form: str, plural: str, views: Iterable[View], table: str) -> None:
@@ -214,20 +236,27 @@ def terminal_width() -> int | None:
 
 
 def is_terminal() -> bool:
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def wants_color() -> bool:
     """`--color` first, then NO_COLOR, then FORCE_COLOR, then whether it is a terminal."""
-    context = click.get_current_context(silent=True)
-    chosen = "auto" if context is None else context.find_root().params.get("color", "auto")
-    if chosen != "auto":
-        return bool(chosen == "always")
-    if os.environ.get("NO_COLOR"):
+    if refuses_color():
         return False
-    if os.environ.get("FORCE_COLOR"):
+    if _chosen_color() == "always" or os.environ.get("FORCE_COLOR"):
         return True
     return is_terminal() and os.environ.get("TERM") != "dumb"
+
+
+def refuses_color() -> bool:
+    """Whether colours were declined, wherever they would be drawn."""
+    chosen = _chosen_color()
+    return chosen == "never" or (chosen == "auto" and bool(os.environ.get("NO_COLOR")))
+
+
+def _chosen_color() -> str:
+    context = click.get_current_context(silent=True)
+    return "auto" if context is None else context.find_root().params.get("color", "auto")
 
 
 def chosen_states(wanted: Sequence[str], known: Sequence[str]) -> frozenset[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.errors import REFUSED, Trouble
+from holdfast.cli.output import emit
 from holdfast.core.drawing import FORMATS, draw, draw_all, machines, states_document
 
 
@@ -42,7 +43,7 @@ def states(form: str, machine: str | None, check: Path | None, write: Path | Non
     if check is not None:
         _check(check)
     if write is None and check is None:
-        click.echo(_drawn(form, machine), nl=False)
+        emit(_drawn(form, machine))
 
 
 def _drawn(form: str, machine: str | None) -> str:
@@ -60,5 +61,5 @@ def _check(path: Path) -> None:
     write = f"`holdfast states --write {path}`"
     if not path.exists():
         raise Trouble(f"there is no {path}. Make it with {write}.", REFUSED)
-    if path.read_text(encoding="utf-8") != states_document():
+    if path.read_bytes() != states_document().encode():
         raise Trouble(f"{path} does not match the code. Renew it with {write}.", REFUSED)
