@@ -11,7 +11,7 @@ import click
 
 import holdfast
 from holdfast.cli.jobs import jobs_table
-from holdfast.cli.output import emit, note
+from holdfast.cli.output import emit, note, typed
 from holdfast.cli.progress import bar
 from holdfast.cli.sample import weigh
 from holdfast.cli.tasks import task_text
@@ -60,9 +60,9 @@ def _run(folder: Path, *, keep: bool) -> None:
         f"What follows is read from its log: {reading.state.position} records, each on disk\n"
         "before anyone was told of it.\n"
     )
-    _type(f"holdfast job list --data {folder}", jobs_table(reading, [job]))
+    _type(f"holdfast job list --data {typed(folder)}", jobs_table(reading, [job]))
     _type(
-        f"holdfast task show {flaky} --data {folder}",
+        f"holdfast task show {flaky} --data {typed(folder)}",
         task_text(task_detail(reading, job, Index(FLAKY))),
     )
     emit(
@@ -92,7 +92,7 @@ def _next(folder: Path, *, keep: bool) -> None:
     if keep:
         emit(
             f"\nThe folder is yours: {folder}\n"
-            f"    export HOLDFAST_DATA_DIR={folder}\n"
+            f"    export HOLDFAST_DATA_DIR={typed(folder)}\n"
             "    holdfast job show last              the job in words; -o json for programs\n"
             "    holdfast job list --at 20           the past: as it was after record 20\n"
             "    holdfast task list --state succeeded --limit 5\n"

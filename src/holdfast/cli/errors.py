@@ -20,6 +20,10 @@ INTERRUPTED: Final = 130
 CODES: Final = {"not_found": NOT_FOUND, "gone": NOT_FOUND, "invalid": USAGE, "too_large": USAGE}
 
 
+# A group named without a command; click before 8.2 prints its help by itself.
+NO_ARGUMENTS: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
+
+
 class Trouble(Exception):
     """Something the user can act on: what is wrong, and what to type next."""
 
@@ -68,6 +72,10 @@ def _ours(error: BaseException) -> int:
 
 
 def _usage(error: click.UsageError) -> int:
+    if isinstance(error, NO_ARGUMENTS):
+        # Nothing is wrong yet: somebody wants to know what there is to type.
+        say(error.format_message())
+        return USAGE
     context = error.ctx
     lines = [error.format_message()]
     if context is not None:

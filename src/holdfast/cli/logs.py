@@ -8,7 +8,15 @@ import click
 
 from holdfast.cli.errors import REFUSED, Trouble
 from holdfast.cli.measures import Stats, stats_of
-from holdfast.cli.output import View, draw_fields, emit_json, emit_line, emit_one, note
+from holdfast.cli.output import (
+    View,
+    draw_fields,
+    emit_json,
+    emit_line,
+    emit_one,
+    note,
+    typed,
+)
 from holdfast.cli.reading import data_option, folder_of, output_option
 from holdfast.cli.spans import size, span
 from holdfast.coordinator.inspect import LogDamaged, Told, look_into, undisturbed
@@ -189,8 +197,13 @@ def _verdict(path: Path, finding: Finding) -> str:
     if finding.last:
         lines.append(
             f"The history is good up to position {finding.last}: "
-            f"`holdfast job list --data {path} --at {finding.last}` shows it."
+            f"`holdfast job list --data {typed(path)} --at {finding.last}` shows it."
         )
+        if all(flaw.file.endswith(".snap") for flaw in finding.flaws) and finding.flaws:
+            lines.append(
+                "A snapshot can be made again: move the damaged one away, then "
+                f"`holdfast log snapshot {typed(path)}`."
+            )
     else:
         lines.append(_restore(path))
     return "\n".join(lines)
@@ -199,7 +212,7 @@ def _verdict(path: Path, finding: Finding) -> str:
 def _restore(path: Path) -> str:
     return (
         f"Nothing before it can be read. Put a copy of {path} in its place, then "
-        f"`holdfast log verify {path}`."
+        f"`holdfast log verify {typed(path)}`."
     )
 
 

@@ -9,6 +9,8 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from shlex import quote
 from typing import Any, Final, TypeVar
 from unicodedata import east_asian_width
 
@@ -73,6 +75,11 @@ def _write(text: str) -> None:
         # Python would complain again when it flushes at exit, so it is given somewhere to write.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(PIPE_CLOSED) from None
+
+
+def typed(path: Path) -> str:
+    """A path as it stands in a command that is named, so that it can be typed as it is read."""
+    return quote(str(path))
 
 
 def note(text: str) -> None:

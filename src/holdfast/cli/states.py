@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.errors import REFUSED, Trouble
-from holdfast.cli.output import emit
+from holdfast.cli.output import emit, typed
 from holdfast.core.drawing import FORMATS, draw, draw_all, machines, states_document
 
 
@@ -58,7 +58,7 @@ def _drawn(form: str, machine: str | None) -> str:
 
 
 def _check(path: Path) -> None:
-    write = f"`holdfast states --write {path}`"
+    write = f"`holdfast states --write {typed(path)}`"
     if not path.exists():
         raise Trouble(f"there is no {path}. Make it with {write}.", REFUSED)
     if path.read_bytes() != states_document().encode():

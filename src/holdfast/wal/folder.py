@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from holdfast.core.errors import OperatingError
@@ -83,7 +84,8 @@ def read_folder(
                 raise
             seen = (damage.file, damage.offset)
     raise OperatingError(
-        f"{folder} changes faster than it can be read. Try again: `holdfast log verify {folder}`."
+        f"{folder} changes faster than it can be read. "
+        f"Try again: `holdfast log verify {quote(str(folder))}`."
     )
 
 
