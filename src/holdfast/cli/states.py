@@ -22,7 +22,7 @@ from holdfast.core.drawing import FORMATS, draw, draw_all, machines, states_docu
 @click.option(
     "--machine",
     type=click.Choice([machine.name for machine in machines()]),
-    help="Only this one. An SVG holds one machine, by default the task.",
+    help="Only this one; all of them where none is named.",
 )
 @click.option(
     "--check",
@@ -51,10 +51,7 @@ def _drawn(form: str, machine: str | None) -> str:
         drawn = json.loads(draw_all("json") if machine is None else draw(machine, "json"))
         named = drawn if machine is None else {machine: drawn}
         return json.dumps({"schema": 1, "machines": named}, indent=2) + "\n"
-    if machine is None:
-        # Two pictures in one file are no picture.
-        return draw("task", form) if form == "svg" else draw_all(form)
-    return draw(machine, form)
+    return draw_all(form) if machine is None else draw(machine, form)
 
 
 def _check(path: Path) -> None:
