@@ -22,7 +22,7 @@ from holdfast.cli.spans import size, span
 from holdfast.coordinator.inspect import LogDamaged, Told, look_into, undisturbed
 from holdfast.coordinator.verify import Finding, Flaw, verify_folder
 from holdfast.coordinator.views import rfc3339
-from holdfast.core.transactions import to_json, transaction_of
+from holdfast.core.transactions import RENDERERS, to_json, transaction_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -92,13 +92,15 @@ def dump(
     Each has position, time, epoch and type, then its own fields; instants among those are
     milliseconds of log time. Items and results are the user's: only their sizes are printed.
     """
+    wanted = _event_types(types)
+    if first and last and last < first:
+        raise click.BadParameter(f"{last} comes before {first}", param_hint="--to")
     source = look_into(folder_of(folder or data), lenient=True)
-    wanted = frozenset(types)
     lines = (
         line
         for told in source.records(first or 0, last)
         for line in event_lines(told)
-        if not wanted or line["type"] in wanted
+        if line["type"] in wanted
     )
     if form == "json":
         emit_json({"log_id": source.log_id, "events": list(lines)})
@@ -106,8 +108,21 @@ def dump(
         for line in lines:
             emit_line(line)
     damage = source.reader.damage
-    if damage is not None:
+    if damage is not None and (last is None or last > source.last):
         raise Trouble(str(damage), REFUSED)
+    if first and first > source.last:
+        note(f"nothing is at {first} yet: the log ends at position {source.last}")
+
+
+def _event_types(wanted: tuple[str, ...]) -> frozenset[str]:
+    """The types that `--type` names, all where it names none."""
+    known = {event.__name__ for event in RENDERERS}
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise click.BadParameter(
+            f"{unknown[0]} is no event; there are {', '.join(sorted(known))}", param_hint="--type"
+        )
+    return frozenset(wanted or known)
 
 
 def event_lines(told: Told) -> list[View]:

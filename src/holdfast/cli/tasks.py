@@ -12,8 +12,6 @@ from holdfast.cli.output import (
     clean_text,
     draw,
     draw_fields,
-    emit_json,
-    emit_line,
     emit_list,
     emit_one,
     note,
@@ -88,11 +86,6 @@ def show_task(selectors: tuple[str, ...], data: Path | None, at: Moment | None, 
     wide = form == "wide"
     if len(views) == 1:
         emit_one(form, views[0], task_text(views[0], wide=wide))
-    elif form == "json":
-        emit_json({"tasks": views})
-    elif form == "jsonl":
-        for view in views:
-            emit_line(view)
     else:
         emit_list(form, "tasks", views, "\n".join(task_text(view, wide=wide) for view in views))
 

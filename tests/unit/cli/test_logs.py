@@ -143,9 +143,33 @@ def test_a_dump_can_be_narrowed(run, folder: Path) -> None:
     assert (whole["schema"], [event["position"] for event in whole["events"]]) == (1, [20])
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--type", "TaskDone", "--type", "TaskDnoe"), "TaskDnoe is no event; there are Attempts"),
+        (("--from", 8, "--to", 3), "3 comes before 8"),
+    ],
+)
+def test_a_dump_of_what_cannot_be_is_wrong_usage(
+    run, folder: Path, options: tuple[object, ...], words: str
+) -> None:
+    done = run("log", "dump", folder, *options)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+
+
+def test_a_dump_from_beyond_the_end_is_empty_and_says_so(run, folder: Path, story: World) -> None:
+    done = run("log", "dump", folder, "--from", 99)
+    assert (done.code, done.out) == (0, "")
+    assert f"the log ends at position {len(story.log)}" in done.err
+
+
 def test_a_dump_of_a_damaged_log_tells_the_good_part_and_then_fails(run, folder: Path) -> None:
     segment = folder / "wal" / SEGMENT
     flip(segment, written_end(segment) - 40)
+    # What was asked for lies before the damage, and nothing of it is missing.
+    assert run("log", "dump", folder, "--to", 3).code == 0
+    assert run("log", "dump", folder, "--to", 99).code == 1
     done = run("log", "dump", folder)
     assert done.code == 1
     assert json.loads(done.out.splitlines()[0])["position"] == 1
