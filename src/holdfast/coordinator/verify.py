@@ -11,8 +11,10 @@ from msgspec import Struct
 from holdfast.coordinator.inspect import (
     Folder,
     LogDamaged,
+    Moment,
     NewerFormat,
     look_into,
+    open_folder,
     snapshot_files,
     thawed,
     undisturbed,
@@ -147,6 +149,9 @@ def _replay(
         flaws.append(_flaw(damage))
     except BrokenInvariant as error:
         flaws.append(Flaw(str(folder.path), None, f"after position {state.position}: {error}"))
+        if state.position:
+            # The record that cannot be may have been half told, so the good part is told again.
+            state = open_folder(folder.path, Moment(position=state.position)).state
     return state, frames, head
 
 

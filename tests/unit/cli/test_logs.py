@@ -4,9 +4,10 @@ import json
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from holdfast.core.record import decode_record
+from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.testing.world import World
 from holdfast.wal import FileLog
 
@@ -108,15 +109,28 @@ def test_history_that_cannot_be_told_is_refused(run, write, story: World) -> Non
     story.log.append(story.log[7])
     last = decode_record(story.log[-2]).at
     record = decode_record(story.log[7])
-    from holdfast.core.record import Record, encode_record
-
     late = Record(last, record.command, "forger", "", "", record.events)
     story.log[-1] = encode_record(late)
     folder = write(story)
-    done = run("log", "verify", folder)
+    done = run("log", "verify", folder, "-o", "json")
     assert done.code == 1
     assert "after position 20: " in done.err
     assert "TasksCompleted" in done.err
+    verdict = json.loads(done.out)
+    assert (verdict["last_position"], verdict["violations"]) == (20, [])
+    assert verdict["state_hash"] == story.fingerprint()
+
+
+def test_of_a_record_that_is_half_impossible_nothing_counts(run, write, story: World) -> None:
+    good = story.fingerprint()
+    submitting, completing = (decode_record(story.log[place]) for place in (1, 7))
+    submitted = msgspec.structs.replace(submitting.events[0], job_id="9")
+    at = decode_record(story.log[-1]).at
+    both = Record(at, "SubmitJob", "forger", "", "", (submitted, *completing.events))
+    story.log.append(encode_record(both))
+    verdict = json.loads(run("log", "verify", write(story), "-o", "json").out)
+    assert (verdict["ok"], verdict["last_position"]) == (False, 20)
+    assert verdict["state_hash"] == good
 
 
 def test_a_dump_has_one_event_a_line_in_the_order_of_the_log(
