@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any, Final, TypeVar
-from unicodedata import east_asian_width
+from unicodedata import category, east_asian_width
 
 import click
 
@@ -207,26 +207,41 @@ def _painted(text: str, code: str) -> str:
 
 
 def clean(value: object) -> str:
-    """One line without control characters. Nothing is shown as `-`."""
-    if value is None or value == "":
-        return "-"
-    text = str(value)
-    if text.isprintable():
-        return text
-    first = text.splitlines()[0] if text.splitlines() else ""
-    return "".join(letter if letter.isprintable() else "�" for letter in first)
+    """The first line with anything in it, without control characters. Nothing is shown as `-`."""
+    text = "" if value is None else str(value)
+    if not text.isprintable():
+        text = next((line for line in text.splitlines() if line.strip()), "")
+        # A space is a space in any script; a tab would tear the column.
+        text = "".join(" " if _is_blank(letter) else _shown(letter) for letter in text)
+    return text or "-"
 
 
 def clean_text(text: str) -> str:
     """Several lines without control characters."""
     lines = text.splitlines()
-    return "\n".join("".join(x if x.isprintable() or x == "\t" else "�" for x in y) for y in lines)
+    return "\n".join("".join(x if _is_blank(x) else _shown(x) for x in line) for line in lines)
+
+
+def _is_blank(letter: str) -> bool:
+    return letter == "\t" or category(letter) == "Zs"
+
+
+def _shown(letter: str) -> str:
+    return letter if letter.isprintable() else "�"
 
 
 def width_of(text: str) -> int:
+    """How many places of a terminal a text takes."""
     if text.isascii():
         return len(text)
-    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+    return sum(_places(letter) for letter in text)
+
+
+def _places(letter: str) -> int:
+    if category(letter) in ("Mn", "Me"):
+        # An accent stands on the letter before it.
+        return 0
+    return 2 if east_asian_width(letter) in "WF" else 1
 
 
 def terminal_width() -> int | None:

@@ -63,13 +63,28 @@ def test_wide_letters_take_two_places() -> None:
     assert width_of(first) == width_of(second)
 
 
-@pytest.mark.parametrize("text", ["\x1b[31mred", "bell\x07", "one\rtwo", "nul\0", "a\x9bb"])
+@pytest.mark.parametrize(
+    "text", ["\x1b[31mred", "bell\x07", "one\rtwo", "nul\0", "a\x9bb", "a\x1fb"]
+)
 def test_control_characters_of_users_never_reach_the_terminal(text: str) -> None:
     assert clean(text).isprintable()
 
 
-def test_only_the_first_line_of_a_text_is_in_a_cell() -> None:
-    assert clean("first\nsecond") == "first"
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("first\nsecond", "first"), ("\n\nthird", "third"), ("\n \n", "-"), ("\n", "-")],
+)
+def test_only_the_first_line_of_a_text_is_in_a_cell(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+@pytest.mark.parametrize("text", ["日本\u3000語", "日本\u00a0語", "日本\t語"])
+def test_a_space_of_any_script_is_a_space(text: str) -> None:
+    assert clean(text) == "日本 語"
+
+
+def test_accents_take_no_place_of_their_own() -> None:
+    assert width_of("re\u0301sume\u0301") == width_of("résumé") == 6
 
 
 def test_fields_without_a_value_are_left_out() -> None:
