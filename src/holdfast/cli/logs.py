@@ -19,7 +19,14 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.reading import data_option, folder_of, output_option
 from holdfast.cli.spans import size, span
-from holdfast.coordinator.inspect import LogDamaged, Told, look_into, undisturbed
+from holdfast.coordinator.inspect import (
+    Folder,
+    HistoryGone,
+    LogDamaged,
+    Told,
+    look_into,
+    undisturbed,
+)
 from holdfast.coordinator.verify import Finding, Flaw, verify_folder
 from holdfast.coordinator.views import rfc3339
 from holdfast.core.transactions import RENDERERS, to_json, transaction_of
@@ -95,23 +102,37 @@ def dump(
     wanted = _event_types(types)
     if first and last and last < first:
         raise click.BadParameter(f"{last} comes before {first}", param_hint="--to")
-    source = look_into(folder_of(folder or data), lenient=True)
+    path = folder_of(folder or data)
+    source = look_into(path, lenient=True)
     lines = (
         line
         for told in source.records(first or 0, last)
         for line in event_lines(told)
         if line["type"] in wanted
     )
-    if form == "json":
-        emit_json({"log_id": source.log_id, "events": list(lines)})
-    else:
-        for line in lines:
-            emit_line(line)
+    try:
+        if form == "json":
+            emit_json({"log_id": source.log_id, "events": list(lines)})
+        else:
+            for line in lines:
+                emit_line(line)
+    except HistoryGone:
+        # It may have gone while we read, so where it begins now is looked up again.
+        raise _gone(look_into(path, lenient=True)) from None
     damage = source.reader.damage
     if damage is not None and (last is None or last > source.last):
         raise Trouble(str(damage), REFUSED)
     if first and first > source.last:
         note(f"nothing is at {first} yet: the log ends at position {source.last}")
+
+
+def _gone(source: Folder) -> Trouble:
+    command = f"holdfast log dump {typed(source.path)} --from {source.oldest}"
+    return Trouble(
+        f"history before position {source.oldest} is no longer kept in {source.path}. "
+        f"Ask from there on: `{command}`.",
+        REFUSED,
+    )
 
 
 def _event_types(wanted: tuple[str, ...]) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """Whatever command a message names can be typed as it stands, and then does what was promised."""
 
+import json
 import re
 import shlex
 import shutil
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.freeze import freeze
 from holdfast.testing.world import World
+from holdfast.wal import FileLog, RealDisk, write_snapshot
 
 NAMED = re.compile(r"`holdfast ([^`]+)`|Its tasks: holdfast (.+)")
 
@@ -51,6 +54,26 @@ def test_a_damaged_log_names_commands_for_its_own_folder(run, spaced: Path) -> N
     verdict = run(*named_in(run("job", "list", "--data", spaced).err))
     assert (verdict.code, "DAMAGED" in verdict.out) == (1, True)
     assert run(*named_in(verdict.err)).code == 0
+
+
+def test_a_dump_of_dropped_history_names_where_it_begins(run, tmp_path: Path) -> None:
+    world = World()
+    while len(world.log) < 200:
+        world.submit("", 1)
+    folder = tmp_path / "my state"
+    log = FileLog.open(folder, segment_bytes=16 * 1024)
+    for first in range(0, 200, 25):
+        log.append(world.log[first : first + 25], at=world.now, wall=world.now)
+        log.sync()
+    claim = world.fingerprint().encode()
+    write_snapshot(RealDisk(), folder, 200, log.head, log.log_id, [freeze(world.state)], claim)
+    oldest = log.drop_segments(200)
+    log.close()
+    told = run("log", "dump", folder, "--from", 1)
+    assert (told.code, told.out) == (1, "")
+    next_one = run(*named_in(told.err))
+    assert next_one.code == 0
+    assert json.loads(next_one.out.splitlines()[0])["position"] == oldest > 1
 
 
 def test_a_job_without_tasks_is_said_to_have_none(run, write) -> None:
