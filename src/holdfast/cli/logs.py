@@ -180,7 +180,9 @@ def stats(folder: Path | None, data: Path | None, form: str) -> None:
 def snapshot(folder: Path | None, data: Path | None, form: str) -> None:
     """Make a snapshot now, so that the next start replays only what comes after it.
 
-    Needs the folder for itself: a running program makes its own snapshots.
+    Needs the folder for itself: a running program makes its own snapshots. The folder is opened
+    as your program would open it, so what died with the last one is recorded: its attempts are
+    lost, and a map it was still feeding, without a key, is closed as interrupted.
     """
     from holdfast.cli.snapshots import snapshot_now
 
