@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from holdfast.cli.errors import REFUSED, Trouble
 from holdfast.cli.jobs import jobs_table
-from holdfast.cli.output import emit
+from holdfast.cli.output import emit, typed
 from holdfast.cli.progress import Advance, bar
 from holdfast.coordinator.inspect import Folder, look_into, open_folder
 from holdfast.core import events as e
@@ -60,14 +60,14 @@ def crash_demo(folder: Path, *, keep: bool) -> int:
         _finish(data, notes, meter)
     count = compare(look_into(data), notes)
     reading = open_folder(data)
-    emit(f"\n$ holdfast job list --data {data}\n")
+    emit(f"\n$ holdfast job list --data {typed(data)}\n")
     emit(jobs_table(reading, list(reading.state.jobs.values())))
     emit(_told(count))
     if keep:
         emit(
             f"\nThe log is kept. See what the kills did to the attempts:\n"
-            f"    holdfast transactions --data {data} --limit 0 | grep worker_failed\n"
-            f"    holdfast log verify {data}\n"
+            f"    holdfast transactions --data {typed(data)} --limit 0 | grep worker_failed\n"
+            f"    holdfast log verify {typed(data)}\n"
         )
     else:
         emit("\n`holdfast demo --crash --keep` keeps the folder, so that you can look yourself.\n")

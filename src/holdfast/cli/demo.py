@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ import click
 
 import holdfast
 from holdfast.cli.jobs import jobs_table
-from holdfast.cli.output import emit
+from holdfast.cli.output import emit, note, typed
 from holdfast.cli.progress import bar
 from holdfast.cli.sample import weigh
 from holdfast.cli.tasks import task_text
@@ -61,9 +60,9 @@ def _run(folder: Path, *, keep: bool) -> None:
         f"What follows is read from its log: {reading.state.position} records, each on disk\n"
         "before anyone was told of it.\n"
     )
-    _type(f"holdfast job list --data {folder}", jobs_table(reading, [job]))
+    _type(f"holdfast job list --data {typed(folder)}", jobs_table(reading, [job]))
     _type(
-        f"holdfast task show {flaky} --data {folder}",
+        f"holdfast task show {flaky} --data {typed(folder)}",
         task_text(task_detail(reading, job, Index(FLAKY))),
     )
     emit(
@@ -93,7 +92,7 @@ def _next(folder: Path, *, keep: bool) -> None:
     if keep:
         emit(
             f"\nThe folder is yours: {folder}\n"
-            f"    export HOLDFAST_DATA_DIR={folder}\n"
+            f"    export HOLDFAST_DATA_DIR={typed(folder)}\n"
             "    holdfast job show last              the job in words; -o json for programs\n"
             "    holdfast job list --at 20           the past: as it was after record 20\n"
             "    holdfast task list --state succeeded --limit 5\n"
@@ -118,7 +117,7 @@ def _folder(*, keep: bool) -> Iterator[Path]:
         yield folder
     except BaseException:
         if keep:
-            print(f"kept: {folder}", file=sys.stderr)
+            note(f"kept: {folder}")
         raise
     finally:
         if not keep and os.path.isdir(folder):

@@ -4,6 +4,7 @@ Whatever is not listed here is a bug of ours and keeps its traceback.
 """
 
 import sys
+from contextlib import suppress
 from typing import Final
 
 import click
@@ -17,6 +18,10 @@ INTERRUPTED: Final = 130
 
 # How a refusal of the coordinator is told to the shell; what is not here is a conflict.
 CODES: Final = {"not_found": NOT_FOUND, "gone": NOT_FOUND, "invalid": USAGE, "too_large": USAGE}
+
+
+# A group named without a command; click before 8.2 prints its help by itself.
+NO_ARGUMENTS: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class Trouble(Exception):
@@ -67,6 +72,10 @@ def _ours(error: BaseException) -> int:
 
 
 def _usage(error: click.UsageError) -> int:
+    if isinstance(error, NO_ARGUMENTS):
+        # Nothing is wrong yet: somebody wants to know what there is to type.
+        say(error.format_message())
+        return USAGE
     context = error.ctx
     lines = [error.format_message()]
     if context is not None:
@@ -76,5 +85,12 @@ def _usage(error: click.UsageError) -> int:
 
 def _tell(message: str, code: int) -> int:
     first, *rest = message.splitlines() or [""]
-    print("\n".join([f"holdfast: {first}", *rest]), file=sys.stderr)
+    say("\n".join([f"holdfast: {first}", *rest]))
     return code
+
+
+def say(text: str) -> None:
+    """A line for a person, on stderr. Where that is closed it is lost: it never mixes with data."""
+    if sys.stderr is not None:
+        with suppress(BrokenPipeError):
+            print(text, file=sys.stderr, flush=True)

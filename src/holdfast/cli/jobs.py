@@ -17,6 +17,7 @@ from holdfast.cli.output import (
     emit_one,
     note,
     shorten,
+    typed,
 )
 from holdfast.cli.reading import folder_of, reads
 from holdfast.cli.selectors import find_job, recall
@@ -139,15 +140,19 @@ def job_text(reading: Reading, view: View) -> str:
         ("generation", view["generation"] if view["generation"] > 1 else None),
         ("position", view["position"]),
     ]
-    listed = f"holdfast task list {view['id']} --data {reading.path}"
+    listed = f"holdfast task list {view['id']} --data {typed(reading.path)}"
     if view["counts"]["QUARANTINED"]:
         listed += " --state quarantined"
     return draw_fields(fields) + f"\nIts tasks: {listed}\n"
 
 
 def _nothing(reading: Reading) -> str:
+    everything = f"`holdfast job list --data {typed(reading.path)}`"
     if reading.state.jobs:
-        return f"no such jobs in {reading.path}; `holdfast job list --data {reading.path}` has all"
+        return f"no such jobs in {reading.path}; {everything} has all"
+    if reading.state.position < reading.folder.last:
+        then = f"at position {reading.state.position}"
+        return f"no jobs in {reading.path} yet, {then}; {everything} shows what came later"
     return f"no jobs in {reading.path} yet; `holdfast demo --keep` makes some"
 
 

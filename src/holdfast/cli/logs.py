@@ -8,13 +8,28 @@ import click
 
 from holdfast.cli.errors import REFUSED, Trouble
 from holdfast.cli.measures import Stats, stats_of
-from holdfast.cli.output import View, draw_fields, emit_json, emit_line, emit_one, note
+from holdfast.cli.output import (
+    View,
+    draw_fields,
+    emit_json,
+    emit_line,
+    emit_one,
+    note,
+    typed,
+)
 from holdfast.cli.reading import data_option, folder_of, output_option
 from holdfast.cli.spans import size, span
-from holdfast.coordinator.inspect import LogDamaged, Told, look_into
+from holdfast.coordinator.inspect import (
+    Folder,
+    HistoryGone,
+    LogDamaged,
+    Told,
+    look_into,
+    undisturbed,
+)
 from holdfast.coordinator.verify import Finding, Flaw, verify_folder
 from holdfast.coordinator.views import rfc3339
-from holdfast.core.transactions import to_json, transaction_of
+from holdfast.core.transactions import RENDERERS, to_json, transaction_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -84,22 +99,51 @@ def dump(
     Each has position, time, epoch and type, then its own fields; instants among those are
     milliseconds of log time. Items and results are the user's: only their sizes are printed.
     """
-    source = look_into(folder_of(folder or data), lenient=True)
-    wanted = frozenset(types)
+    wanted = _event_types(types)
+    if first and last and last < first:
+        raise click.BadParameter(f"{last} comes before {first}", param_hint="--to")
+    path = folder_of(folder or data)
+    source = look_into(path, lenient=True)
     lines = (
         line
         for told in source.records(first or 0, last)
         for line in event_lines(told)
-        if not wanted or line["type"] in wanted
+        if line["type"] in wanted
     )
-    if form == "json":
-        emit_json({"log_id": source.log_id, "events": list(lines)})
-    else:
-        for line in lines:
-            emit_line(line)
+    try:
+        if form == "json":
+            emit_json({"log_id": source.log_id, "events": list(lines)})
+        else:
+            for line in lines:
+                emit_line(line)
+    except HistoryGone:
+        # It may have gone while we read, so where it begins now is looked up again.
+        raise _gone(look_into(path, lenient=True)) from None
     damage = source.reader.damage
-    if damage is not None:
+    if damage is not None and (last is None or last > source.last):
         raise Trouble(str(damage), REFUSED)
+    if first and first > source.last:
+        note(f"nothing is at {first} yet: the log ends at position {source.last}")
+
+
+def _gone(source: Folder) -> Trouble:
+    command = f"holdfast log dump {typed(source.path)} --from {source.oldest}"
+    return Trouble(
+        f"history before position {source.oldest} is no longer kept in {source.path}. "
+        f"Ask from there on: `{command}`.",
+        REFUSED,
+    )
+
+
+def _event_types(wanted: tuple[str, ...]) -> frozenset[str]:
+    """The types that `--type` names, all where it names none."""
+    known = {event.__name__ for event in RENDERERS}
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise click.BadParameter(
+            f"{unknown[0]} is no event; there are {', '.join(sorted(known))}", param_hint="--type"
+        )
+    return frozenset(wanted or known)
 
 
 def event_lines(told: Told) -> list[View]:
@@ -125,7 +169,8 @@ def _own(event: View) -> View:
 @output_option
 def stats(folder: Path | None, data: Path | None, form: str) -> None:
     """Measure a log: frames, records, bytes, what was asked and what became true."""
-    found = stats_of(look_into(folder_of(folder or data)))
+    path = folder_of(folder or data)
+    found = undisturbed(lambda: stats_of(look_into(path)))
     emit_one(form, found.view(), _stats_text(found))
 
 
@@ -135,7 +180,9 @@ def stats(folder: Path | None, data: Path | None, form: str) -> None:
 def snapshot(folder: Path | None, data: Path | None, form: str) -> None:
     """Make a snapshot now, so that the next start replays only what comes after it.
 
-    Needs the folder for itself: a running program makes its own snapshots.
+    Needs the folder for itself: a running program makes its own snapshots. The folder is opened
+    as your program would open it, so what died with the last one is recorded: its attempts are
+    lost, and a map it was still feeding, without a key, is closed as interrupted.
     """
     from holdfast.cli.snapshots import snapshot_now
 
@@ -188,8 +235,13 @@ def _verdict(path: Path, finding: Finding) -> str:
     if finding.last:
         lines.append(
             f"The history is good up to position {finding.last}: "
-            f"`holdfast job list --data {path} --at {finding.last}` shows it."
+            f"`holdfast job list --data {typed(path)} --at {finding.last}` shows it."
         )
+        if all(flaw.file.endswith(".snap") for flaw in finding.flaws) and finding.flaws:
+            lines.append(
+                "A snapshot can be made again: move the damaged one away, then "
+                f"`holdfast log snapshot {typed(path)}`."
+            )
     else:
         lines.append(_restore(path))
     return "\n".join(lines)
@@ -198,7 +250,7 @@ def _verdict(path: Path, finding: Finding) -> str:
 def _restore(path: Path) -> str:
     return (
         f"Nothing before it can be read. Put a copy of {path} in its place, then "
-        f"`holdfast log verify {path}`."
+        f"`holdfast log verify {typed(path)}`."
     )
 
 

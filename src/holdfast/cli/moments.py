@@ -21,10 +21,13 @@ def parse_moment(text: str, now: datetime) -> Moment:
     cleaned = text.strip()
     if cleaned.isascii() and cleaned.isdigit():
         return Moment(position=int(cleaned))
-    when = _time(cleaned, now)
+    try:
+        when = _time(cleaned, now).astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{text!r} is before any calendar: write {FORMS}") from None
     if when > now:
         raise ValueError(f"{text!r} lies ahead: it is {now:%Y-%m-%dT%H:%M:%S%z} now")
-    return Moment(wall=int(when.astimezone(UTC).timestamp() * 1_000))
+    return Moment(wall=int(when.timestamp() * 1_000))
 
 
 def _time(text: str, now: datetime) -> datetime:
@@ -40,7 +43,7 @@ def _time(text: str, now: datetime) -> datetime:
         return now - timedelta(milliseconds=duration_ms(ago[1], "at"))
     try:
         when = datetime.fromisoformat(text)
+        # A date or a time without a zone is meant as the clock on the wall shows it here.
+        return when if when.tzinfo is not None else when.astimezone()
     except ValueError:
         raise ValueError(f"{text!r} is not a moment: write {FORMS}") from None
-    # A date or a time without a zone is meant as the clock on the wall shows it here.
-    return when if when.tzinfo is not None else when.astimezone()

@@ -9,12 +9,14 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from shlex import quote
 from typing import Any, Final, TypeVar
-from unicodedata import east_asian_width
+from unicodedata import category, east_asian_width
 
 import click
 
-from holdfast.cli.errors import Trouble
+from holdfast.cli.errors import Trouble, say
 
 SCHEMA: Final = 1
 FORMS: Final = ("table", "wide", "json", "jsonl", "name", "quiet")
@@ -52,7 +54,20 @@ class Column:
 
 
 def emit(text: str) -> None:
-    """Write to stdout, at once. A reader that has seen enough ends us quietly."""
+    """Write to stdout, at once. A reader that has seen enough ends us quietly.
+
+    Letters that the encoding of the terminal does not have are spelled out: `\\u2603`.
+    """
+    try:
+        _write(text)
+    except UnicodeEncodeError as error:
+        _write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
+
+
+def _write(text: str) -> None:
+    if sys.stdout is None:
+        # It was closed before we began, so nobody wants to read.
+        return
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -62,17 +77,31 @@ def emit(text: str) -> None:
         raise click.exceptions.Exit(PIPE_CLOSED) from None
 
 
+def typed(path: Path) -> str:
+    """A path as it stands in a command that is named, so that it can be typed as it is read."""
+    return quote(str(path))
+
+
 def note(text: str) -> None:
     """Something beside the data, for a person."""
-    print(text, file=sys.stderr)
+    say(text)
 
 
 def emit_json(value: View) -> None:
-    emit(json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=False) + "\n")
+    _write_json(value, indent=2)
 
 
 def emit_line(value: View) -> None:
-    emit(json.dumps({"schema": SCHEMA, **value}, ensure_ascii=False) + "\n")
+    _write_json(value, indent=None)
+
+
+def _write_json(value: View, indent: int | None) -> None:
+    document = {"schema": SCHEMA, **value}
+    try:
+        _write(json.dumps(document, indent=indent, ensure_ascii=False) + "\n")
+    except UnicodeEncodeError:
+        # JSON has a spelling of its own for letters that the encoding does not have.
+        _write(json.dumps(document, indent=indent) + "\n")
 
 
 def emit_list(form: str, plural: str, views: Iterable[View], table: str) -> None:
@@ -178,26 +207,41 @@ def _painted(text: str, code: str) -> str:
 
 
 def clean(value: object) -> str:
-    """One line without control characters. Nothing is shown as `-`."""
-    if value is None or value == "":
-        return "-"
-    text = str(value)
-    if text.isprintable():
-        return text
-    first = text.splitlines()[0] if text.splitlines() else ""
-    return "".join(letter if letter.isprintable() else "�" for letter in first)
+    """The first line with anything in it, without control characters. Nothing is shown as `-`."""
+    text = "" if value is None else str(value)
+    if not text.isprintable():
+        text = next((line for line in text.splitlines() if line.strip()), "")
+        # A space is a space in any script; a tab would tear the column.
+        text = "".join(" " if _is_blank(letter) else _shown(letter) for letter in text)
+    return text or "-"
 
 
 def clean_text(text: str) -> str:
     """Several lines without control characters."""
     lines = text.splitlines()
-    return "\n".join("".join(x if x.isprintable() or x == "\t" else "�" for x in y) for y in lines)
+    return "\n".join("".join(x if _is_blank(x) else _shown(x) for x in line) for line in lines)
+
+
+def _is_blank(letter: str) -> bool:
+    return letter == "\t" or category(letter) == "Zs"
+
+
+def _shown(letter: str) -> str:
+    return letter if letter.isprintable() else "�"
 
 
 def width_of(text: str) -> int:
+    """How many places of a terminal a text takes."""
     if text.isascii():
         return len(text)
-    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+    return sum(_places(letter) for letter in text)
+
+
+def _places(letter: str) -> int:
+    if category(letter) in ("Mn", "Me"):
+        # An accent stands on the letter before it.
+        return 0
+    return 2 if east_asian_width(letter) in "WF" else 1
 
 
 def terminal_width() -> int | None:
@@ -214,20 +258,27 @@ def terminal_width() -> int | None:
 
 
 def is_terminal() -> bool:
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def wants_color() -> bool:
     """`--color` first, then NO_COLOR, then FORCE_COLOR, then whether it is a terminal."""
-    context = click.get_current_context(silent=True)
-    chosen = "auto" if context is None else context.find_root().params.get("color", "auto")
-    if chosen != "auto":
-        return bool(chosen == "always")
-    if os.environ.get("NO_COLOR"):
+    if refuses_color():
         return False
-    if os.environ.get("FORCE_COLOR"):
+    if _chosen_color() == "always" or os.environ.get("FORCE_COLOR"):
         return True
     return is_terminal() and os.environ.get("TERM") != "dumb"
+
+
+def refuses_color() -> bool:
+    """Whether colours were declined, wherever they would be drawn."""
+    chosen = _chosen_color()
+    return chosen == "never" or (chosen == "auto" and bool(os.environ.get("NO_COLOR")))
+
+
+def _chosen_color() -> str:
+    context = click.get_current_context(silent=True)
+    return "auto" if context is None else context.find_root().params.get("color", "auto")
 
 
 def chosen_states(wanted: Sequence[str], known: Sequence[str]) -> frozenset[str]:

@@ -4,13 +4,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from holdfast.cli.output import is_terminal, refuses_color
+
 Advance = Callable[[int], None]
 
 
 @contextmanager
 def bar(title: str, total: int) -> Iterator[Advance]:
     """Draw how far something is, on stderr: stdout is for what was asked for."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield _nowhere
         return
     # Drawing is worth its import only where there is somebody to look.
@@ -18,7 +20,10 @@ def bar(title: str, total: int) -> Iterator[Advance]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as drawn:
+    console = Console(stderr=True, no_color=True if refuses_color() else None)
+    # What is written meanwhile passes through the bar, so that the two do not mix on one screen.
+    # Where stdout is no screen it must not: it would come out on stderr with the bar.
+    with Progress(*columns, console=console, redirect_stdout=is_terminal()) as drawn:
         line = drawn.add_task(title, total=total)
         yield lambda count: drawn.advance(line, count)
 

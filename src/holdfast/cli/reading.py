@@ -23,7 +23,7 @@ def _moment(context: click.Context, option: click.Parameter, value: str | None) 
         return None
     try:
         return parse_moment(value, datetime.now().astimezone())
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise click.BadParameter(str(error), context, option) from None
 
 

@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
-from holdfast.cli.output import note
-from holdfast.coordinator.inspect import Moment, Reading, open_folder
+from holdfast.cli.output import note, typed
+from holdfast.coordinator.inspect import Moment, Reading, Unreachable, open_folder
 from holdfast.core.events import JobsForgotten
 from holdfast.core.ids import Index, JobId
 from holdfast.core.job import Job
@@ -36,10 +36,13 @@ def find_job(reading: Reading, text: str) -> Job:
             f"{text} is the beginning of {len(found)} jobs: {names}{more}. Write more of it.", USAGE
         )
     raise Trouble(
-        f"there is no job {text} in {reading.path}. `holdfast job list --data {reading.path}` "
-        "lists what there is.",
+        f"there is no job {text} in {reading.path}. {_listing(reading)}",
         NOT_FOUND,
     )
+
+
+def _listing(reading: Reading) -> str:
+    return f"`holdfast job list --data {typed(reading.path)}` lists what there is."
 
 
 def recall(reading: Reading, text: str) -> Reading:
@@ -53,9 +56,21 @@ def recall(reading: Reading, text: str) -> Reading:
     for told in reading.folder.records(0, reading.state.position):
         for event in told.record.events:
             if isinstance(event, JobsForgotten) and name in event.job_ids:
+                before = _before(reading, name, told.position)
                 note(f"job {name} left memory at position {told.position}; this is how it ended")
-                return open_folder(reading.path, Moment(position=told.position - 1))
+                return before
     return reading
+
+
+def _before(reading: Reading, name: str, position: int) -> Reading:
+    try:
+        return open_folder(reading.path, Moment(position=position - 1))
+    except Unreachable:
+        raise Trouble(
+            f"job {name} left memory at position {position}, and what came before that is no "
+            f"longer kept. {_listing(reading)}",
+            NOT_FOUND,
+        ) from None
 
 
 def find_tasks(reading: Reading, text: str) -> tuple[Job, range]:
@@ -72,18 +87,29 @@ def find_tasks(reading: Reading, text: str) -> tuple[Job, range]:
     if last < first:
         raise Trouble(f"{span} ends before it begins: write {last}-{first}.", USAGE)
     if last >= job.count:
-        held = f"its tasks are 0 to {job.count - 1}" if job.count else "it has no tasks"
+        if not job.count:
+            raise _without_tasks(reading, job)
         raise Trouble(
-            f"job {job.job_id} has no task {last}: {held}. "
-            f"`holdfast task list {job.job_id}` lists them.",
+            f"job {job.job_id} has no task {last}: its tasks are 0 to {job.count - 1}. "
+            f"`holdfast task list {job.job_id} --data {typed(reading.path)}` lists them.",
             NOT_FOUND,
         )
     return job, range(first, last + 1)
 
 
+def _without_tasks(reading: Reading, job: Job) -> Trouble:
+    return Trouble(
+        f"job {job.job_id} has no tasks. "
+        f"`holdfast job show {job.job_id} --data {typed(reading.path)}` says how it stands.",
+        NOT_FOUND,
+    )
+
+
 def find_one_task(reading: Reading, text: str) -> tuple[Job, Index]:
     """The one task meant by `JOB/3`, or by a job that has only one."""
     job, indices = find_tasks(reading, text)
+    if not indices:
+        raise _without_tasks(reading, job)
     if len(indices) != 1:
         raise Trouble(
             f"{text} means {len(indices):,} tasks: name one, such as {job.job_id}/0.", USAGE

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from holdfast.cli.errors import REFUSED, Trouble
+from holdfast.cli.output import typed
 from holdfast.coordinator.embedding import open_embedded
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Made
@@ -23,7 +24,7 @@ def snapshot_now(path: Path) -> Made:
     if made is None:
         raise Trouble(
             f"no snapshot was made: {embedded.snapshotter.last_error}. Nothing was changed. "
-            f"`holdfast log verify {path}` says whether the log is good.",
+            f"`holdfast log verify {typed(path)}` says whether the log is good.",
             REFUSED,
         )
     return made

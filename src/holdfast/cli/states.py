@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.errors import REFUSED, Trouble
+from holdfast.cli.output import emit, typed
 from holdfast.core.drawing import FORMATS, draw, draw_all, machines, states_document
 
 
@@ -21,7 +22,7 @@ from holdfast.core.drawing import FORMATS, draw, draw_all, machines, states_docu
 @click.option(
     "--machine",
     type=click.Choice([machine.name for machine in machines()]),
-    help="Only this one. An SVG holds one machine, by default the task.",
+    help="Only this one; all of them where none is named.",
 )
 @click.option(
     "--check",
@@ -42,7 +43,7 @@ def states(form: str, machine: str | None, check: Path | None, write: Path | Non
     if check is not None:
         _check(check)
     if write is None and check is None:
-        click.echo(_drawn(form, machine), nl=False)
+        emit(_drawn(form, machine))
 
 
 def _drawn(form: str, machine: str | None) -> str:
@@ -50,15 +51,12 @@ def _drawn(form: str, machine: str | None) -> str:
         drawn = json.loads(draw_all("json") if machine is None else draw(machine, "json"))
         named = drawn if machine is None else {machine: drawn}
         return json.dumps({"schema": 1, "machines": named}, indent=2) + "\n"
-    if machine is None:
-        # Two pictures in one file are no picture.
-        return draw("task", form) if form == "svg" else draw_all(form)
-    return draw(machine, form)
+    return draw_all(form) if machine is None else draw(machine, form)
 
 
 def _check(path: Path) -> None:
-    write = f"`holdfast states --write {path}`"
+    write = f"`holdfast states --write {typed(path)}`"
     if not path.exists():
         raise Trouble(f"there is no {path}. Make it with {write}.", REFUSED)
-    if path.read_text(encoding="utf-8") != states_document():
+    if path.read_bytes() != states_document().encode():
         raise Trouble(f"{path} does not match the code. Renew it with {write}.", REFUSED)

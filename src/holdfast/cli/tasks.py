@@ -12,21 +12,20 @@ from holdfast.cli.output import (
     clean_text,
     draw,
     draw_fields,
-    emit_json,
-    emit_line,
     emit_list,
     emit_one,
     note,
     shorten,
+    typed,
 )
 from holdfast.cli.reading import folder_of, reads
 from holdfast.cli.selectors import LAST, find_one_task, find_tasks, recall
 from holdfast.cli.spans import clock, span
 from holdfast.coordinator.history import task_detail
-from holdfast.coordinator.inspect import Moment, open_folder
+from holdfast.coordinator.inspect import Moment, Reading, open_folder
 from holdfast.coordinator.views import task_view
 from holdfast.core.ids import Index
-from holdfast.core.job import state_of
+from holdfast.core.job import Job, state_of
 from holdfast.core.task import TaskState
 
 
@@ -60,7 +59,7 @@ def list_tasks(
     drawn = ""
     if form in ("table", "wide"):
         if not views:
-            note(f"job {job.job_id} has no such tasks; `holdfast task list {job.job_id}` has all")
+            note(_nothing(reading, job))
             return
         drawn = tasks_table(views)
     emit_list(form, "tasks", views, drawn)
@@ -87,13 +86,15 @@ def show_task(selectors: tuple[str, ...], data: Path | None, at: Moment | None, 
     wide = form == "wide"
     if len(views) == 1:
         emit_one(form, views[0], task_text(views[0], wide=wide))
-    elif form == "json":
-        emit_json({"tasks": views})
-    elif form == "jsonl":
-        for view in views:
-            emit_line(view)
     else:
         emit_list(form, "tasks", views, "\n".join(task_text(view, wide=wide) for view in views))
+
+
+def _nothing(reading: Reading, job: Job) -> str:
+    noun, what = ("task list", "has all") if job.count else ("job show", "says how it stands")
+    such = "no such tasks" if job.count else "no tasks"
+    command = f"holdfast {noun} {job.job_id} --data {typed(reading.path)}"
+    return f"job {job.job_id} has {such}; `{command}` {what}"
 
 
 def tasks_table(views: list[View]) -> str:

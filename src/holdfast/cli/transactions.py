@@ -7,7 +7,7 @@ import click
 from holdfast.cli.output import Column, View, draw, emit_list, note
 from holdfast.cli.reading import folder_of, reads
 from holdfast.cli.spans import clock
-from holdfast.coordinator.inspect import Moment, Told, look_into
+from holdfast.coordinator.inspect import Folder, Moment, Told, look_at, undisturbed
 from holdfast.coordinator.views import rfc3339
 from holdfast.core.transactions import to_json, transaction_of
 
@@ -23,16 +23,19 @@ def transactions(data: Path | None, at: Moment | None, form: str, limit: int) ->
 
     A transaction is everything one accepted command made true, as one record of the log.
     """
-    folder = look_into(folder_of(data), lenient=at is not None)
-    last = folder.position_of(at or Moment())
-    first = max(folder.oldest, last - limit + 1) if limit else folder.oldest
-    told = folder.records(first, last) if last >= folder.oldest else iter(())
-    views = [transaction_view(each) for each in told]
+    path = folder_of(data)
+    folder, views = undisturbed(lambda: _newest(path, at, limit))
     if not views:
         note(f"nothing is kept of {folder.path} up to there; its history begins at {folder.oldest}")
     wide = form == "wide"
     drawn = transactions_table(views, wide=wide) if form in ("table", "wide") and views else ""
     emit_list(form, "transactions", views, drawn)
+
+
+def _newest(path: Path, at: Moment | None, limit: int) -> tuple[Folder, list[View]]:
+    folder, last = look_at(path, at)
+    first = max(folder.oldest, last - limit + 1) if limit else folder.oldest
+    return folder, [transaction_view(told) for told in folder.records(first, last)]
 
 
 def transaction_view(told: Told) -> View:

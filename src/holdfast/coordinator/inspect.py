@@ -5,6 +5,7 @@ it stood at any kept moment: after a position, or when a wall clock showed a tim
 """
 
 import json
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,10 +46,12 @@ __all__ = [
     "Told",
     "Unreachable",
     "Walls",
+    "look_at",
     "look_into",
     "open_folder",
     "snapshot_files",
     "thawed",
+    "undisturbed",
 ]
 
 WAL: Final = "wal"
@@ -172,7 +175,7 @@ class Folder:
         if not found:
             raise Unreachable(
                 f"the oldest kept history, position {self.oldest}, is later than that time. "
-                f"Ask for a later one, or for the first position: `--at {self.oldest}`."
+                f"Ask for a later one, or for the first position: `--at {_earliest(self)}`."
             )
         return Position(found)
 
@@ -206,26 +209,29 @@ def look_into(path: Path | str, *, lenient: bool = False) -> Folder:
     return Folder(read_folder(folder, lenient=lenient))
 
 
-def open_folder(path: Path | str, moment: Moment | None = None) -> Reading:
-    """The folder as it stood at `moment`, by default now. Never locks, never writes.
+def look_at(path: Path | str, moment: Moment | None = None) -> tuple[Folder, Position]:
+    """The records of a folder, and the last position at `moment`, by default its end.
 
-    A damaged folder is refused, unless the position asked for lies before the damage. While its
-    owner is dropping old history under our eyes we look again.
+    A damaged folder is refused, unless the position asked for lies before the damage.
     """
     wanted = moment or Moment()
-    return _undisturbed(lambda: _open(Path(path), wanted))
-
-
-def _open(path: Path, moment: Moment) -> Reading:
     try:
         folder = look_into(path)
     except LogDamaged:
-        if moment.position is None:
+        if wanted.position is None:
             raise
         folder = look_into(path, lenient=True)
-        if moment.position > folder.last:
+        if wanted.position > folder.last:
             raise
-    return _reading(folder, folder.position_of(moment))
+    return folder, folder.position_of(wanted)
+
+
+def open_folder(path: Path | str, moment: Moment | None = None) -> Reading:
+    """The folder as it stood at `moment`, by default now. Never locks, never writes.
+
+    What `look_at` refuses is refused here.
+    """
+    return undisturbed(lambda: _reading(*look_at(path, moment)))
 
 
 def _reading(folder: Folder, until: Position) -> Reading:
@@ -234,7 +240,7 @@ def _reading(folder: Folder, until: Position) -> Reading:
     if state.position < min(until, folder.oldest - 1):
         raise Unreachable(
             f"history before position {folder.oldest} is no longer kept in {folder.path}. "
-            f"Ask for a later moment: `--at {folder.oldest}`."
+            f"Ask for a later moment: `--at {_earliest(folder)}`."
         )
     if folder.last > state.position:
         _replay(folder, state, walls, until)
@@ -261,19 +267,32 @@ def _start(folder: Folder, until: int) -> State:
     A snapshot that cannot be used is passed over here: `holdfast log verify` reports it.
     """
     for path in reversed(snapshot_files(folder.path)):
-        if int(path.stem) > until:
-            continue
-        try:
-            snapshot = verify_snapshot(RealDisk(), path)
-        except (LogDamaged, NewerFormat):
-            continue
-        if snapshot.log_id == folder.log_id and _continues(folder, snapshot):
+        snapshot = _usable(folder, path) if int(path.stem) <= until else None
+        if snapshot is not None:
             return thawed(snapshot)
     return State()
 
 
-def _continues(folder: Folder, snapshot: Snapshot) -> bool:
-    return folder.reader.chain_after(snapshot.position) == snapshot.chain_head
+def _earliest(folder: Folder) -> int:
+    """The first position whose state can still be told.
+
+    Where old history was dropped, that is the first snapshot: the records kept from before it say
+    what happened and not from where it set out.
+    """
+    if folder.oldest == 1:
+        return 1
+    usable = (_usable(folder, path) for path in snapshot_files(folder.path))
+    return next((found.position for found in usable if found is not None), folder.last)
+
+
+def _usable(folder: Folder, path: Path) -> Snapshot | None:
+    """The snapshot, where it is whole and the log goes on from it."""
+    try:
+        snapshot = verify_snapshot(RealDisk(), path)
+    except (LogDamaged, NewerFormat):
+        return None
+    head = folder.reader.chain_after(snapshot.position)
+    return snapshot if (snapshot.log_id, snapshot.chain_head) == (folder.log_id, head) else None
 
 
 def thawed(snapshot: Snapshot) -> State:
@@ -286,10 +305,7 @@ def thawed(snapshot: Snapshot) -> State:
 
 def snapshot_files(path: Path) -> list[Path]:
     """The snapshots of a data folder, oldest first, by name."""
-    place = path / SNAPSHOTS
-    if not place.is_dir():
-        return []
-    return sorted(file for file in place.glob("*.snap") if file.stem.isdigit())
+    return _numbered(path / SNAPSHOTS, ".snap")
 
 
 def _told(frame: Frame, position: int, data: bytes) -> Told:
@@ -297,7 +313,20 @@ def _told(frame: Frame, position: int, data: bytes) -> Told:
 
 
 def _has_segments(folder: Path) -> bool:
-    return any(file.stem.isdigit() for file in (folder / WAL).glob("*.seg"))
+    return bool(_numbered(folder / WAL, ".seg"))
+
+
+def _numbered(place: Path, suffix: str) -> list[Path]:
+    """The files of a folder that are named by a number, none where there is no such folder.
+
+    A folder that may not be listed is not empty: that is an error of the operating system.
+    """
+    try:
+        names = os.listdir(place)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    files = (place / name for name in sorted(names))
+    return [file for file in files if file.suffix == suffix and file.stem.isdigit()]
 
 
 def _had_log(folder: Path) -> bool:
@@ -309,8 +338,9 @@ def _had_log(folder: Path) -> bool:
     return isinstance(note, dict) and bool(note.get("log"))
 
 
-def _undisturbed(look: Callable[[], T]) -> T:
-    """What `look` finds; a file that went away under its eyes is no finding."""
+def undisturbed(look: Callable[[], T]) -> T:
+    """What `look` finds. While the owner of a folder drops old history under its eyes it looks
+    again: a file that went away is no finding."""
     for _ in range(LOOKS - 1):
         try:
             return look()

@@ -8,7 +8,8 @@ from msgspec import Struct
 class Settings(Struct, frozen=True, kw_only=True):
     """`snapshot_bytes`: how much log may gather before a snapshot is made of it.
     `history_bytes`: how much log is kept for looking back, at least; older segments are moved to
-    `archive` where that is given, else deleted. None keeps all."""
+    `archive` where that is given, else deleted. None keeps all.
+    `keep_finished`: how many finished jobs stay in memory when they have been over for an hour."""
 
     snapshot_bytes: int = 64 * 1024 * 1024
     history_bytes: int | None = 256 * 1024 * 1024

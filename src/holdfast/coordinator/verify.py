@@ -11,10 +11,13 @@ from msgspec import Struct
 from holdfast.coordinator.inspect import (
     Folder,
     LogDamaged,
+    Moment,
     NewerFormat,
     look_into,
+    open_folder,
     snapshot_files,
     thawed,
+    undisturbed,
 )
 from holdfast.core.apply import apply
 from holdfast.core.errors import BrokenInvariant
@@ -56,6 +59,10 @@ class Finding(Struct, frozen=True):
 
 def verify_folder(path: Path) -> Finding:
     """Everything about the folder that can be checked, checked."""
+    return undisturbed(lambda: _verify(path))
+
+
+def _verify(path: Path) -> Finding:
     # Listed before the log is looked at, so that none can stand for more than is then seen.
     listed = snapshot_files(path)
     folder = look_into(path, lenient=True)
@@ -142,6 +149,9 @@ def _replay(
         flaws.append(_flaw(damage))
     except BrokenInvariant as error:
         flaws.append(Flaw(str(folder.path), None, f"after position {state.position}: {error}"))
+        if state.position:
+            # The record that cannot be may have been half told, so the good part is told again.
+            state = open_folder(folder.path, Moment(position=state.position)).state
     return state, frames, head
 
 

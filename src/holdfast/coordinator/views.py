@@ -6,7 +6,7 @@ RFC 3339 in UTC with milliseconds; `Wall` turns an instant of log time into the 
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from holdfast.core.ids import NEVER, Index, task_name
 from holdfast.core.job import Job, counts, job_reason, job_state, state_of
@@ -17,11 +17,16 @@ Wall = Callable[[int], int]
 View = dict[str, Any]
 
 PICKLED = "pickle:"
+CALENDAR_END_MS: Final = 253_402_300_799_999
 
 
 def rfc3339(wall_ms: int) -> str:
-    """`2026-03-01T12:00:00.250Z`."""
-    seconds, ms = divmod(wall_ms, 1_000)
+    """`2026-03-01T12:00:00.250Z`.
+
+    A delay may reach beyond the year 9999, where no calendar goes; its last moment stands for all
+    that come after.
+    """
+    seconds, ms = divmod(min(wall_ms, CALENDAR_END_MS), 1_000)
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
 

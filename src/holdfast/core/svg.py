@@ -25,7 +25,7 @@ _LETTER: Final = 7.2
 
 _STYLE: Final = (
     "text{font-family:ui-sans-serif,system-ui,sans-serif;font-size:12px;fill:#1f2937}"
-    ".state{font-weight:600;font-size:13px}.label{fill:#4b5563}"
+    ".state{font-weight:600;font-size:13px}.label{fill:#4b5563}.name{font-size:15px}"
     "rect{fill:#f8fafc;stroke:#334155;stroke-width:1.5}.final{fill:#ecfdf5;stroke:#047857}"
     "path{fill:none;stroke:#64748b;stroke-width:1.3}.head{fill:#64748b;stroke:none}"
     "circle{fill:#334155}"
@@ -84,6 +84,9 @@ def svg_of(
         f"<title>States of the {escape(title)}</title>",
         f"<style>{_STYLE}</style>",
     ]
+    # Several pictures may stand in one file, so each says whose it is, above all its lines.
+    place = f'x="{_PAD}" y="{_PAD}" text-anchor="start"'
+    parts.append(f'<text class="name" {place}>{escape(title)}</text>')
     parts.extend(_edge_parts(layout))
     for box in layout.boxes:
         parts.extend(_box_parts(box, layout, box.name == initial, box.name in rests))

@@ -10,6 +10,7 @@ OperatingError
 """
 
 from pathlib import Path
+from shlex import quote
 
 from holdfast.core.errors import OperatingError
 
@@ -27,7 +28,7 @@ class LogDamaged(OperatingError):
         folder = file.parent.parent
         super().__init__(
             f"{file} is damaged at byte {offset}: {why}. Nothing was changed. "
-            f"Run `holdfast log verify {folder}` to see how far the history is good."
+            f"Run `holdfast log verify {quote(str(folder))}` to see how far the history is good."
         )
 
 
@@ -39,7 +40,7 @@ class LogInUse(OperatingError):
         self.owner = owner
         super().__init__(
             f"{path} is in use by {owner}. Stop it first, or look without a lock: "
-            f"`holdfast job list --data {path}`."
+            f"`holdfast job list --data {quote(str(path))}`."
         )
 
 

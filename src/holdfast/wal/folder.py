@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from holdfast.core.errors import OperatingError
@@ -83,14 +84,15 @@ def read_folder(
                 raise
             seen = (damage.file, damage.offset)
     raise OperatingError(
-        f"{folder} changes faster than it can be read. Try again: `holdfast log verify {folder}`."
+        f"{folder} changes faster than it can be read. "
+        f"Try again: `holdfast log verify {quote(str(folder))}`."
     )
 
 
 def _look(disk: Disk, folder: Path, *, lenient: bool) -> FolderReader:
     wal = folder / WAL_FOLDER
     # The hint is read first: whatever it names is on disk by the time the frames are read.
-    hint = _hint(disk, wal, lenient=lenient)
+    hint, flaw = _hint(disk, wal, lenient=lenient)
     found = Survey(disk, wal, hint, hint_is_whole=True)
     try:
         found.run()
@@ -98,19 +100,21 @@ def _look(disk: Disk, folder: Path, *, lenient: bool) -> FolderReader:
         if not lenient or not found.segments:
             raise
         return FolderReader(disk, folder, found, damage)
-    return FolderReader(disk, folder, found, None)
+    return FolderReader(disk, folder, found, flaw)
 
 
-def _hint(disk: Disk, wal: Path, *, lenient: bool) -> Hint:
+def _hint(disk: Disk, wal: Path, *, lenient: bool) -> tuple[Hint, LogDamaged | None]:
+    """What was acknowledged; leniently, nothing and why, where that cannot be read."""
     path = wal / HINT_NAME
     if not disk.exists(wal) or not segment_paths(disk, wal):
         raise LogDamaged(path, 0, "there is no log here")
     check_format(disk, wal)
     reading = judge_slots(read_all(disk, path)) if disk.exists(path) else None
     if reading is not None:
-        return reading.hint
+        return reading.hint, None
+    flaw = LogDamaged(path, 0, "neither copy of what was acknowledged can be read")
     if not lenient:
-        raise LogDamaged(path, 0, "neither copy of what was acknowledged can be read")
+        raise flaw
     first = segment_paths(disk, wal)[0]
     header = decode_header(first, read_all(disk, first)[:SEGMENT_HEADER_BYTES])
-    return Hint(header.log_id, 0, header.first - 1, 0, 0, header.chain)
+    return Hint(header.log_id, 0, header.first - 1, 0, 0, header.chain), flaw

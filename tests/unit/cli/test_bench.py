@@ -87,6 +87,9 @@ def test_a_quick_run_takes_the_small_size_and_is_not_judged() -> None:
 def test_every_run_is_announced() -> None:
     _, told = tallied(Script(*THREE))
     assert told == [f"made {number}/3: made for this test" for number in (1, 2, 3)]
+    _, told = tallied(Script(*THREE), quick=True)
+    # What a row says of itself is of its full size.
+    assert told[0] == f"made 1/3: made for this test, here {ROW.quick_size:,}"
 
 
 def test_a_row_that_fails_is_told_and_does_not_hold_up_the_others() -> None:

@@ -5,6 +5,7 @@ No test looks at how large a figure is, save that it is a number that can be com
 
 import json
 import math
+import subprocess
 import sys
 from pathlib import Path
 
@@ -45,7 +46,6 @@ def test_a_row_measures_every_figure_it_announces(name: str, tmp_path: Path) -> 
     values = measure_here(row, TINY.get(name, 200), tmp_path)
     assert list(values) == [figure.name for figure in row.figures]
     assert all(math.isfinite(value) for value in values.values())
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ROW_NAMES)
@@ -70,7 +70,7 @@ def test_the_process_of_a_row_writes_its_figures_as_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(size: int, folder: Path) -> Values:
-        assert folder.parent == tmp_path
+        assert folder == tmp_path
         return {"size": float(size)}
 
     row = Row(
@@ -114,13 +114,29 @@ def test_the_queue_on_sqlite_completes_every_task_with_its_result(
 def test_a_row_in_a_process_of_its_own_gives_the_same_figures(tmp_path: Path) -> None:
     row = row_of("items")
     assert list(measure_in_child(row, 100, tmp_path)) == ["overhead"]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
 def test_a_process_that_fails_is_told_with_its_last_words(tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    with pytest.raises(RowFailed, match="FileNotFoundError"):
-        measure_in_child(row_of("items"), 100, gone)
+    nowhere = Row("nowhere", "", (), 1, 1, lambda size, folder: {})
+    with pytest.raises(RowFailed, match=r"No module named .*benchmarks\.nowhere"):
+        measure_in_child(nowhere, 100, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_bench_that_is_stopped_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "holdfast", "bench", "growth", "--quick"]
+    command += ["--dir", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        assert "growth 1/3" in child.stderr.readline()
+        while not list(tmp_path.iterdir()):
+            assert child.poll() is None
+        child.terminate()
+        assert child.wait(60) == 143
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -4,9 +4,10 @@ import json
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from holdfast.core.record import decode_record
+from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.testing.world import World
 from holdfast.wal import FileLog
 
@@ -84,9 +85,14 @@ def test_the_good_part_before_the_damage_can_be_looked_at(run, folder: Path) -> 
     assert f"holdfast job list --data {folder} --at {last}" in done.err
     assert run("job", "list", "--data", folder, "--at", last).code == 0
     assert run("transactions", "--data", folder, "--at", last, "-o", "quiet").code == 0
-    # Without a moment, or beyond the damage, nothing is guessed.
-    for moment in ((), ("--at", last + 1)):
-        refused = run("job", "list", "--data", folder, *moment)
+    # Without a position, or beyond the damage, nothing is guessed.
+    for command in (
+        ("job", "list"),
+        ("job", "list", "--at", last + 1),
+        ("transactions", "--at", last + 1),
+        ("transactions", "--at", "1ms"),
+    ):
+        refused = run(*command, "--data", folder)
         assert (refused.code, refused.out) == (1, "")
         assert f"holdfast log verify {folder}" in refused.err
 
@@ -103,15 +109,28 @@ def test_history_that_cannot_be_told_is_refused(run, write, story: World) -> Non
     story.log.append(story.log[7])
     last = decode_record(story.log[-2]).at
     record = decode_record(story.log[7])
-    from holdfast.core.record import Record, encode_record
-
     late = Record(last, record.command, "forger", "", "", record.events)
     story.log[-1] = encode_record(late)
     folder = write(story)
-    done = run("log", "verify", folder)
+    done = run("log", "verify", folder, "-o", "json")
     assert done.code == 1
     assert "after position 20: " in done.err
     assert "TasksCompleted" in done.err
+    verdict = json.loads(done.out)
+    assert (verdict["last_position"], verdict["violations"]) == (20, [])
+    assert verdict["state_hash"] == story.fingerprint()
+
+
+def test_of_a_record_that_is_half_impossible_nothing_counts(run, write, story: World) -> None:
+    good = story.fingerprint()
+    submitting, completing = (decode_record(story.log[place]) for place in (1, 7))
+    submitted = msgspec.structs.replace(submitting.events[0], job_id="9")
+    at = decode_record(story.log[-1]).at
+    both = Record(at, "SubmitJob", "forger", "", "", (submitted, *completing.events))
+    story.log.append(encode_record(both))
+    verdict = json.loads(run("log", "verify", write(story), "-o", "json").out)
+    assert (verdict["ok"], verdict["last_position"]) == (False, 20)
+    assert verdict["state_hash"] == good
 
 
 def test_a_dump_has_one_event_a_line_in_the_order_of_the_log(
@@ -138,9 +157,33 @@ def test_a_dump_can_be_narrowed(run, folder: Path) -> None:
     assert (whole["schema"], [event["position"] for event in whole["events"]]) == (1, [20])
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--type", "TaskDone", "--type", "TaskDnoe"), "TaskDnoe is no event; there are Attempts"),
+        (("--from", 8, "--to", 3), "3 comes before 8"),
+    ],
+)
+def test_a_dump_of_what_cannot_be_is_wrong_usage(
+    run, folder: Path, options: tuple[object, ...], words: str
+) -> None:
+    done = run("log", "dump", folder, *options)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+
+
+def test_a_dump_from_beyond_the_end_is_empty_and_says_so(run, folder: Path, story: World) -> None:
+    done = run("log", "dump", folder, "--from", 99)
+    assert (done.code, done.out) == (0, "")
+    assert f"the log ends at position {len(story.log)}" in done.err
+
+
 def test_a_dump_of_a_damaged_log_tells_the_good_part_and_then_fails(run, folder: Path) -> None:
     segment = folder / "wal" / SEGMENT
     flip(segment, written_end(segment) - 40)
+    # What was asked for lies before the damage, and nothing of it is missing.
+    assert run("log", "dump", folder, "--to", 3).code == 0
+    assert run("log", "dump", folder, "--to", 99).code == 1
     done = run("log", "dump", folder)
     assert done.code == 1
     assert json.loads(done.out.splitlines()[0])["position"] == 1

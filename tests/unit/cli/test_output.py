@@ -1,8 +1,27 @@
 """Tables for eyes: aligned, as wide as allowed, and never painted by what users wrote."""
 
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
 import pytest
 
-from holdfast.cli.output import Column, clean, draw, draw_fields, shorten, width_of
+from holdfast.cli.output import (
+    Column,
+    View,
+    clean,
+    draw,
+    draw_fields,
+    emit,
+    emit_json,
+    emit_line,
+    shorten,
+    width_of,
+)
+from holdfast.cli.progress import bar
 from holdfast.cli.spans import age, size, span
 
 COLUMNS = [Column("JOB"), Column("NAME", elastic=True), Column("DONE", right=True)]
@@ -44,13 +63,28 @@ def test_wide_letters_take_two_places() -> None:
     assert width_of(first) == width_of(second)
 
 
-@pytest.mark.parametrize("text", ["\x1b[31mred", "bell\x07", "one\rtwo", "nul\0", "a\x9bb"])
+@pytest.mark.parametrize(
+    "text", ["\x1b[31mred", "bell\x07", "one\rtwo", "nul\0", "a\x9bb", "a\x1fb"]
+)
 def test_control_characters_of_users_never_reach_the_terminal(text: str) -> None:
     assert clean(text).isprintable()
 
 
-def test_only_the_first_line_of_a_text_is_in_a_cell() -> None:
-    assert clean("first\nsecond") == "first"
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("first\nsecond", "first"), ("\n\nthird", "third"), ("\n \n", "-"), ("\n", "-")],
+)
+def test_only_the_first_line_of_a_text_is_in_a_cell(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+@pytest.mark.parametrize("text", ["日本\u3000語", "日本\u00a0語", "日本\t語"])
+def test_a_space_of_any_script_is_a_space(text: str) -> None:
+    assert clean(text) == "日本 語"
+
+
+def test_accents_take_no_place_of_their_own() -> None:
+    assert width_of("re\u0301sume\u0301") == width_of("résumé") == 6
 
 
 def test_fields_without_a_value_are_left_out() -> None:
@@ -116,3 +150,84 @@ def test_a_span_can_be_read_back_as_a_setting(ms: int, text: str) -> None:
 )
 def test_a_size_is_told_in_powers_of_two(count: int, text: str) -> None:
     assert size(count) == text
+
+
+def stream(encoding: str, errors: str = "strict") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors=errors, newline="")
+
+
+def text_of(written: io.TextIOWrapper) -> str:
+    raw = written.buffer
+    assert isinstance(raw, io.BytesIO)
+    return raw.getvalue().decode(written.encoding)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text", "shown"),
+    [
+        ("ascii", "a snowman ☃", "a snowman \\u2603"),
+        ("latin-1", "naïve ☃", "naïve \\u2603"),
+        ("utf-8", "naïve ☃", "naïve ☃"),
+        # A file whose name is no text: Python keeps its bytes as such letters.
+        ("utf-8", "data/\udcff", "data/\\udcff"),
+    ],
+)
+def test_letters_that_a_terminal_does_not_have_are_spelled_out(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, text: str, shown: str
+) -> None:
+    monkeypatch.setattr("sys.stdout", stream(encoding))
+    emit(text)
+    assert text_of(sys.stdout) == shown  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("write", [emit_json, emit_line])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_json_is_the_same_in_every_encoding(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, write: Callable[[View], None]
+) -> None:
+    value = {"name": "naïve ☃ 😀"}
+    monkeypatch.setattr("sys.stdout", stream(encoding))
+    write(value)
+    assert json.loads(text_of(sys.stdout)) == {"schema": 1, **value}  # type: ignore[arg-type]
+
+
+def test_a_closed_stream_is_nobody_who_reads(
+    monkeypatch: pytest.MonkeyPatch, run, folder: Path
+) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    assert run("job", "list", "--data", folder).code == 0
+    monkeypatch.undo()
+    monkeypatch.setattr("sys.stderr", None)
+    # A message for a person is not data, even where it has nowhere else to go.
+    assert run("job", "list", "--data", folder / "nowhere") == (4, "", "")
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_leaves_the_data_where_it_belongs(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, file = Screen(), io.StringIO()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setattr("sys.stdout", file)
+    with bar("loading", 3) as advance:
+        emit("data\n")
+        advance(3)
+    assert file.getvalue() == "data\n"
+    assert "loading" in screen.getvalue()
+    assert "data" not in screen.getvalue()
+
+
+@pytest.mark.parametrize(("choice", "painted"), [("never", False), ("auto", True)])
+def test_a_bar_has_no_colours_where_they_were_declined(
+    monkeypatch: pytest.MonkeyPatch, choice: str, painted: bool
+) -> None:
+    screen = Screen()
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr("sys.stderr", screen)
+    context = click.Context(click.Command("holdfast"))
+    context.params["color"] = choice
+    with context, bar("loading", 3) as advance:
+        advance(3)
+    assert ("\x1b[3" in screen.getvalue()) is painted

@@ -7,7 +7,10 @@ import pytest
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.selectors import find_job, find_one_task, find_tasks, recall
 from holdfast.coordinator.inspect import Reading, open_folder
+from holdfast.core.freeze import freeze
+from holdfast.core.record import decode_record
 from holdfast.testing.world import World
+from holdfast.wal import FileLog, RealDisk, write_snapshot
 
 
 @pytest.fixture
@@ -121,6 +124,33 @@ def test_a_forgotten_job_is_found_where_the_log_still_has_it(
     then = recall(reading, "1/0")
     assert find_job(then, "1").job_id == "1"
     assert f"left memory at position {world.state.position}" in capsys.readouterr().err
+
+
+def test_a_forgotten_job_whose_history_was_dropped_is_said_to_be_so(tmp_path: Path) -> None:
+    world = World()
+    world.submit("", 1)
+    (lease,) = world.grant("1", 0)
+    world.start("1", 0, lease)
+    world.commit("1", 0, lease)
+    while len(world.log) < 200:
+        world.submit("", 1)
+    world.sleep(10)
+    assert world.tick(keep_finished=0, keep_finished_ms=0)
+    folder = tmp_path / "state"
+    log = FileLog.open(folder, segment_bytes=16 * 1024)
+    for first in range(0, 201, 25):
+        frame = world.log[first : first + 25]
+        at = decode_record(frame[-1]).at
+        log.append(frame, at=at, wall=at)
+        log.sync()
+    claim = world.fingerprint().encode()
+    write_snapshot(RealDisk(), folder, 201, log.head, log.log_id, [freeze(world.state)], claim)
+    assert log.drop_segments(201) > 1
+    log.close()
+    with pytest.raises(Trouble, match=r"left memory at position 201, .* no longer kept") as refused:
+        recall(open_folder(folder), "1")
+    assert refused.value.code == 4
+    assert f"holdfast job list --data {folder}" in str(refused.value)
 
 
 def test_a_job_in_memory_is_looked_for_nowhere_else(reading: Reading) -> None:

@@ -144,10 +144,12 @@ def test_history_that_was_dropped_is_refused_and_what_is_kept_is_not(
     assert fingerprint(open_folder(folder).state) == world.fingerprint()
     kept = open_folder(folder, Moment(position=covered))
     assert fingerprint(kept.state) == fingerprint(world.replayed(covered))
+    # The moment that is named instead is one that can be looked at: the snapshot's.
+    named = f"`--at {covered}`"
     for position in (1, oldest - 1, oldest):
-        with pytest.raises(Unreachable, match="no longer kept"):
+        with pytest.raises(Unreachable, match=f"no longer kept.*{named}"):
             open_folder(folder, Moment(position=position))
-    with pytest.raises(Unreachable, match=f"position {oldest}, is later"):
+    with pytest.raises(Unreachable, match=f"position {oldest}, is later.*{named}"):
         open_folder(folder, Moment(wall=OFFSET))
     assert next(look_into(folder).records()).position == oldest
 
@@ -195,6 +197,15 @@ def test_a_folder_without_a_log_is_not_made_into_one(tmp_path: Path) -> None:
     with pytest.raises(NoLog):
         open_folder(tmp_path / "nowhere")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_listed_is_neither_empty_nor_damaged(tmp_path: Path) -> None:
+    folder = write(tmp_path / "state", story(jobs=2))
+    shutil.rmtree(folder / "wal")
+    # A loop stands for whatever the operating system refuses, permissions included.
+    (folder / "wal").symlink_to(folder / "wal")
+    with pytest.raises(OSError, match="symbolic links"):
+        open_folder(folder)
 
 
 def test_a_log_that_is_gone_is_damage(tmp_path: Path) -> None:

@@ -161,6 +161,37 @@ def test_a_snapshot_of_more_than_the_log_holds_proves_that_the_log_was_longer(
     assert "yet the log ends at 32" in flaws(verify_folder(folder))
 
 
+def test_a_log_that_no_program_would_open_is_never_called_good(folder: Path, world: World) -> None:
+    (folder / "wal" / "acked").write_bytes(b"neither copy")
+    with pytest.raises(LogDamaged, match="acknowledged"):
+        FileLog.open(folder)
+    finding = verify_folder(folder)
+    assert "acknowledged" in flaws(finding)
+    assert (finding.last, finding.state_hash) == (len(world.log), world.fingerprint())
+
+
+def test_history_dropped_under_the_eyes_of_a_reader_is_no_flaw(
+    folder: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot(folder, world)
+    first, opened, plain = sorted((folder / "wal").glob("0*.seg"))[0], [], RealDisk.open
+
+    def opening(disk: RealDisk, path: Path, **flags: bool) -> int:
+        # The survey has read the segment when it is opened again to be told.
+        opened.append(path)
+        if path == first and opened.count(first) == 2:
+            log = FileLog.open(folder, segment_bytes=SEGMENT_BYTES)
+            log.drop_segments(COVERED)
+            log.close()
+        return plain(disk, path, **flags)
+
+    monkeypatch.setattr(RealDisk, "open", opening)
+    finding = verify_folder(folder)
+    assert not first.exists()
+    assert finding.is_good
+    assert (finding.last, finding.state_hash) == (len(world.log), world.fingerprint())
+
+
 def test_a_torn_tail_is_told_and_is_no_damage(folder: Path, world: World) -> None:
     segment = sorted((folder / "wal").glob("0*.seg"))[-1]
     content = bytearray(segment.read_bytes())

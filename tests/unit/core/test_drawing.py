@@ -93,7 +93,10 @@ def test_nothing_overlaps_in_a_drawing_and_nothing_leaves_the_page(name: str) ->
     machine = MACHINES[name]
     root = ET.fromstring(draw(name, "svg"))  # noqa: S314 - our own text, made a line above.
     labels = [t for t in root.iter(f"{SVG}text") if t.attrib.get("class") == "label"]
-    shapes = [box_of(shape, machine) for shape in [*root.iter(f"{SVG}rect"), *labels]]
+    (heading,) = [t for t in root.iter(f"{SVG}text") if t.attrib.get("class") == "name"]
+    assert heading.text == name
+    drawn = [*root.iter(f"{SVG}rect"), *labels, heading]
+    shapes = [box_of(shape, machine) for shape in drawn]
     assert len(labels) == sum(len(arrow.labels) for arrow in machine.arrows)
     for one, two in combinations(shapes, 2):
         apart = one[2] <= two[0] or two[2] <= one[0] or one[3] <= two[1] or two[3] <= one[1]

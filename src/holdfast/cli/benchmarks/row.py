@@ -88,21 +88,24 @@ def row_of(name: str) -> Row:
 
 
 def measure_here(row: Row, size: int, folder: Path) -> Values:
-    """Run the row once in this process, in a folder of its own that is gone afterwards."""
-    with TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
-        values = row.run(size, Path(place))
+    """Run the row once in this process, in a folder that it may fill."""
+    values = row.run(size, folder)
     if set(values) != {figure.name for figure in row.figures}:
         raise BrokenInvariant(f"row {row.name} measured {sorted(values)}, not what it announces")
     return values
 
 
 def measure_in_child(row: Row, size: int, folder: Path) -> Values:
-    """Run the row once in a fresh process."""
-    done = subprocess.run(
-        [sys.executable, "-m", f"{FAMILY}.{row.name}", str(size), str(folder)],
-        capture_output=True,
-        check=False,
-    )
+    """Run the row once in a fresh process, in a folder of its own that is gone afterwards.
+
+    The folder is ours and not the process's: where we are told to stop, that one is killed.
+    """
+    with TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
+        done = subprocess.run(
+            [sys.executable, "-m", f"{FAMILY}.{row.name}", str(size), place],
+            capture_output=True,
+            check=False,
+        )
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise RowFailed(said[-1] if said else f"its process ended with {done.returncode}")

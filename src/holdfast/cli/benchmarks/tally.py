@@ -68,10 +68,11 @@ def tally_rows(
     failures: list[Failure] = []
     for row in rows:
         size = row.quick_size if quick else row.size
+        what = f"{row.what}, here {size:,}" if quick else row.what
         try:
             runs: list[Values] = []
             for number in range(1, repeat + 1):
-                tell(f"{row.name} {number}/{repeat}: {row.what}")
+                tell(f"{row.name} {number}/{repeat}: {what}")
                 runs.append(measure(row, size, folder))
         except RowFailed as error:
             tell(f"{row.name} failed: {error}")
