@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from holdfast.client.amounts import duration_ms
 from holdfast.coordinator.inspect import Moment
+from holdfast.wire.amounts import duration_ms
 
 FORMS: Final = "a position (412), a time (2026-03-01T12:00:00Z), 14:05 today, or 10m ago"
 

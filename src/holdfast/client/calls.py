@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.client.amounts import text
 from holdfast.client.errors import Refused
 from holdfast.client.task import Options, options_of
 from holdfast.core.spec import JobSpec
+from holdfast.wire.amounts import text
 from holdfast.worker.functions import plain, reference, resolve
 from holdfast.worker.payloads import decode_result, encode_call, pickled_target
 from holdfast.worker.plans import decoder_for

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar
 
-from holdfast.client.amounts import Duration, duration_ms, text, wall_ms, whole
 from holdfast.client.calls import (
     Call,
     array_call,
@@ -27,6 +26,7 @@ from holdfast.core.decision import Refused as RefusedDecision
 from holdfast.core.ids import Index, Instant, JobId, Position, parse_task_name
 from holdfast.core.spec import JobSpec
 from holdfast.core.transactions import Transaction, transaction_of
+from holdfast.wire.amounts import Duration, duration_ms, text, wall_ms, whole
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from holdfast.client.amounts import Duration, duration_ms, size_bytes, whole
 from holdfast.client.holdfast import DEFAULT_GRACE, Holdfast
 from holdfast.client.local import Local, MakeExecutor
 from holdfast.coordinator.settings import Settings
+from holdfast.wire.amounts import Duration, duration_ms, size_bytes, whole
 from holdfast.worker.functions import MissingGuard, loading_script
 
 EXECUTORS = ("threads", "processes")

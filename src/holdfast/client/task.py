@@ -6,8 +6,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from msgspec import Struct, structs
 
-from holdfast.client.amounts import Duration, duration_ms, size_bytes, text, whole
 from holdfast.core.spec import DEFAULT_MAX_LOSSES, NO_LIMIT, JobSpec, RetryPolicy
+from holdfast.wire.amounts import Duration, duration_ms, size_bytes, text, whole
 
 P = ParamSpec("P")
 R = TypeVar("R")

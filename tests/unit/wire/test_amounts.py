@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from holdfast.client.amounts import duration_ms, size_bytes, text, wall_ms, whole
+from holdfast.wire.amounts import duration_ms, size_bytes, text, wall_ms, whole
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,165 @@
+"""What is asked over HTTP, as JSON for people and as msgpack for programs.
+
+Durations are written `90s`, sizes `512Mi`, instants as RFC 3339. Bytes are base64 in JSON. A field
+nobody knows is a mistake, and is told.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class Body(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What every request has in common: nothing is guessed."""
+
+
+class Retry(Body):
+    """How long a failed task waits: `none`, `fixed`, `linear` or `exponential`."""
+
+    backoff: str = "exponential"
+    delay: str = "1s"
+    factor: float = 2.0
+    max_delay: str = "1m"
+    jitter: float = 0.5
+
+
+class Command(Body):
+    """A program to run: an argument list, never a line for a shell.
+
+    `env` is added to the little that a worker passes on; a value `secret:NAME` is looked up by the
+    worker and is never stored. `cwd` is relative to the task's own folder, or absolute.
+    """
+
+    argv: list[str]
+    env: dict[str, str] = {}
+    cwd: str = ""
+
+
+class Submit(Body):
+    """A job. Either `command`, or a Python function by `target` (`module:qualname`) with `items`,
+    one encoded call a task, or with `count` and `shared` for an array.
+
+    `kind` is `command`, `function`, `array` or `pickle`. An open job (`sealed` false) is fed
+    further. `key` makes a repeat find the first job. `watch` names a stream that is to be told.
+    """
+
+    kind: str = "command"
+    name: str = ""
+    command: Command | None = None
+    target: str = ""
+    items: list[bytes] = []
+    count: int = 0
+    shared: bytes = b""
+    sealed: bool = True
+    key: str = ""
+    digest: bytes = b""
+    retries: int = 0
+    max_losses: int = 10
+    retry: Retry = Retry()
+    timeout: str = ""
+    job_timeout: str = ""
+    schedule_timeout: str = ""
+    cpus: float = 1.0
+    memory: str = ""
+    gpus: int = 0
+    max_parallel: int = 0
+    max_failed_tasks: int | None = None
+    priority: int = 0
+    namespace: str = "default"
+    queue: str = "default"
+    labels: dict[str, str] = {}
+    bundle: str = ""
+    on_disconnect: str = ""
+    delay: str = ""
+    not_before: str = ""
+    deadline: str = ""
+    watch: str = ""
+
+
+class Items(Body):
+    """More items for an open job. `first` is how many the feeder believes the job has, so that a
+    repeat is known; `digest` covers all items so far."""
+
+    first: int
+    items: list[bytes]
+    digest: bytes = b""
+
+
+class Seal(Body):
+    """No more items will come."""
+
+    count: int
+    interrupted: bool = False
+
+
+class Reason(Body):
+    """Why somebody asks for this."""
+
+    reason: str = ""
+
+
+class Retries(Body):
+    """Which tasks to send back with fresh budgets; none named: all that may come back."""
+
+    indices: list[int] = []
+    reason: str = ""
+
+
+class Reschedule(Body):
+    """When a waiting task may begin: after a delay, at an instant, or now."""
+
+    delay: str = ""
+    not_before: str = ""
+
+
+class NewToken(Body):
+    """Who may ask for what. `ttl` empty: until it is revoked. `worker` binds a worker's token to
+    one worker's name."""
+
+    name: str
+    scopes: list[str]
+    ttl: str = ""
+    worker: str = ""
+
+
+class NewEndpoint(Body):
+    """Where an attempt can be reached, under the lease it is held by."""
+
+    job_id: str
+    index: int
+    lease_id: int
+    worker: str
+    incarnation: int
+    address: str
+    metadata: dict[str, str] = {}
+
+
+class Watch(Body):
+    """Jobs to be told of on a stream."""
+
+    jobs: list[str]
+
+
+class Outcome(Struct, kw_only=True):
+    """How a task ended: its result, or what it ended with."""
+
+    index: int
+    state: str
+    result: bytes | None = None
+    error: str = ""
+    traceback: str = ""
+    exit_code: int | None = None
+
+
+class Problem(Struct, kw_only=True, omit_defaults=True):
+    """Why a request got no other answer (RFC 9457). `code` is stable; `detail` is for people."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    instance: str = ""
+    reasons: list[str] = []
+    trace_id: str = ""
+    extra: dict[str, Any] = {}
