@@ -16,6 +16,7 @@ __all__ = [
     "Done",
     "Exchange",
     "Failed",
+    "Hello",
     "Item",
     "Released",
     "Reply",
@@ -61,6 +62,21 @@ class Capacity(Struct, frozen=True, array_like=True, gc=False):
     gpus: int
 
 
+class Hello(Struct, frozen=True, array_like=True):
+    """Who a worker is: told with its first exchange, and again when it is asked to.
+
+    `lock` names a lock on the worker's machine that only one process can hold: another process
+    that holds the same one proves that its former holder is dead.
+    """
+
+    host: str
+    pid: int
+    version: str
+    address: str = ""
+    attributes: tuple[tuple[str, str], ...] = ()
+    lock: str = ""
+
+
 class Exchange(Struct, frozen=True, array_like=True):
     """One message of a worker. Reports are repeated until a reply names this number."""
 
@@ -76,6 +92,7 @@ class Exchange(Struct, frozen=True, array_like=True):
     held: tuple[LeaseId, ...]
     occupied: int
     draining: bool
+    hello: Hello | None = None
 
 
 class Verdict(Struct, frozen=True, array_like=True, gc=False):
@@ -90,7 +107,8 @@ class Reply(Struct, frozen=True, array_like=True):
     """The answer to exchange `number`: every report in it not named in `verdicts` was accepted.
 
     `stops` end attempts that lost their right to run; `recalls` ask back leases that have not
-    started, and the worker answers with `released` for those it could still take out.
+    started, and the worker answers with `released` for those it could still take out. `refused`
+    says why this worker may not work at all; `who` asks it to introduce itself again.
     """
 
     number: int
@@ -98,3 +116,5 @@ class Reply(Struct, frozen=True, array_like=True):
     stops: tuple[Verdict, ...]
     recalls: tuple[LeaseId, ...]
     runs: tuple[Run, ...]
+    refused: str = ""
+    who: bool = False

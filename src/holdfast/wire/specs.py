@@ -93,7 +93,8 @@ def instant_of(text: str, name: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{name}={text!r} is not an instant such as 2026-03-01T12:00:00Z") from None
+        told = f"{name}={text!r} is not an instant such as 2026-03-01T12:00:00Z"
+        raise ValueError(told) from None
     return wall_ms(moment, name)
 
 

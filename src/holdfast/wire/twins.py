@@ -4,7 +4,10 @@ Between programs an exchange travels as arrays, which is small and fast. Its twi
 fields under their names, made from the very same types.
 """
 
-from typing import Any, get_args, get_origin
+from functools import reduce
+from operator import or_
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -35,4 +38,6 @@ def _named(annotation: Any) -> Any:
         return twin_of(annotation)
     if get_origin(annotation) is tuple:
         return tuple[tuple(_named(inner) for inner in get_args(annotation))]  # type: ignore[misc]
+    if get_origin(annotation) in (Union, UnionType):
+        return reduce(or_, map(_named, get_args(annotation)))
     return annotation

@@ -1,0 +1,193 @@
+"""HTTP as a client of Holdfast speaks it: the one module that knows which library carries it.
+
+A request that may safely be repeated is repeated while the server is away, with growing pauses
+that differ from client to client; what is not safe to repeat fails at once.
+"""
+
+import random
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import httpx2
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import OperatingError
+from holdfast.version import VERSION
+from holdfast.wire.bodies import Problem
+
+T = TypeVar("T")
+
+MSGPACK: Final = "application/msgpack"
+JSON: Final = "application/json"
+UNIX: Final = "unix:"
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 5.0
+CONNECT_S: Final = 5.0
+AWAY: Final = frozenset({502, 503, 504})
+"""Answers that mean: not now. The request was not taken, or is safe to repeat."""
+
+
+class Unreachable(OperatingError):
+    """The server did not answer."""
+
+    def __init__(self, server: str, why: str) -> None:
+        super().__init__(
+            f"the server at {server} did not answer: {why}. Is it running? Start one with "
+            "`holdfast serve --data DIR`, or name another with HOLDFAST_SERVER."
+        )
+
+
+class Rejected(Exception):
+    """The server understood and said no; `problem` says why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail or problem.title)
+        self.problem = problem
+
+
+class Server(Struct, frozen=True, kw_only=True):
+    """Where a server is and how one may ask it. `ca_file`: whom to trust beside the system."""
+
+    url: str
+    token: str = ""
+    ca_file: str = ""
+
+    def base_url(self) -> str:
+        return "http://holdfast" if self.url.startswith(UNIX) else self.url.rstrip("/")
+
+    def headers(self) -> dict[str, str]:
+        known = {"user-agent": f"holdfast/{VERSION}", "accept": MSGPACK}
+        if self.token:
+            known["authorization"] = f"Bearer {self.token}"
+        return known
+
+    def socket(self) -> str | None:
+        return self.url.removeprefix(UNIX) if self.url.startswith(UNIX) else None
+
+    def trust(self) -> ssl.SSLContext | bool:
+        if not self.url.startswith("https:"):
+            return False
+        return ssl.create_default_context(cafile=self.ca_file or None)
+
+
+class Http:
+    """Requests from any thread. `patience_s` is how long a server may be away."""
+
+    def __init__(self, server: Server, *, patience_s: float = 60.0, connections: int = 32) -> None:
+        self.server = server
+        self._patience_s = patience_s
+        self._closed = threading.Event()
+        self._client = httpx2.Client(
+            base_url=server.base_url(),
+            headers=server.headers(),
+            timeout=httpx2.Timeout(60.0, connect=CONNECT_S),
+            transport=httpx2.HTTPTransport(
+                uds=server.socket(),
+                verify=server.trust(),
+                limits=httpx2.Limits(max_connections=connections),
+            ),
+        )
+
+    def get(self, path: str, kind: type[T], **query: Any) -> T:
+        params = {name: value for name, value in query.items() if value not in (None, "")}
+        return self._answer(self._ask("GET", path, params=params), kind)
+
+    def post(self, path: str, body: Struct | None, kind: type[T], *, key: str = "") -> T:
+        """Ask for a change. With a `key` it is repeated until the server has answered; the server
+        knows a repeat by it."""
+        return self._answer(self._ask("POST", path, body=body, key=key), kind)
+
+    def put(self, path: str, body: Struct | None, kind: type[T]) -> T:
+        return self._answer(self._ask("PUT", path, body=body), kind)
+
+    def delete(self, path: str, kind: type[T]) -> T:
+        return self._answer(self._ask("DELETE", path), kind)
+
+    @contextmanager
+    def stream(self, path: str, *, idle_s: float, **query: Any) -> Iterator[Iterator[bytes]]:
+        """An answer that does not end: its bytes as they come; silence for `idle_s` breaks it."""
+        timeout = httpx2.Timeout(CONNECT_S, read=idle_s)
+        try:
+            with self._client.stream("GET", path, params=query, timeout=timeout) as response:
+                if response.status_code >= 400:
+                    response.read()
+                    raise _rejection(response)
+                yield response.iter_raw()
+        except httpx2.TransportError as error:
+            raise Unreachable(self.server.url, _said(error)) from error
+
+    def close(self) -> None:
+        self._closed.set()
+        self._client.close()
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Struct | None = None,
+        key: str = "",
+    ) -> httpx2.Response:
+        headers = {"idempotency-key": key} if key else {}
+        content = None
+        if body is not None:
+            content, headers["content-type"] = msgspec.msgpack.encode(body), MSGPACK
+        repeatable = bool(key) or method in ("GET", "PUT", "DELETE")
+        give_up_at = time.monotonic() + self._patience_s
+        pause = FIRST_PAUSE_S
+        while True:
+            try:
+                response = self._client.request(
+                    method, path, params=params, content=content, headers=headers
+                )
+                if response.status_code not in AWAY or not repeatable:
+                    return response
+                why = f"it answered {response.status_code}"
+            except httpx2.ConnectError as error:
+                # Nothing was sent, so anything may be tried again.
+                why = _said(error)
+            except httpx2.TransportError as error:
+                why = _said(error)
+                if not repeatable:
+                    raise Unreachable(self.server.url, why) from error
+            left = give_up_at - time.monotonic()
+            if left <= 0 or self._closed.is_set():
+                raise Unreachable(self.server.url, why)
+            # Full jitter: a thousand clients must not come back in step.
+            self._closed.wait(min(left, random.uniform(0, pause)))  # noqa: S311
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    def _answer(self, response: httpx2.Response, kind: type[T]) -> T:
+        if response.status_code >= 400:
+            raise _rejection(response)
+        return decoded(response.content, response.headers.get("content-type", ""), kind)
+
+
+def decoded(content: bytes, content_type: str, kind: type[T]) -> T:
+    if not content:
+        return msgspec.convert(None, kind) if kind is type(None) else msgspec.convert({}, kind)
+    if content_type.startswith(MSGPACK):
+        return msgspec.msgpack.decode(content, type=kind)
+    return msgspec.json.decode(content, type=kind)
+
+
+def _rejection(response: httpx2.Response) -> Rejected:
+    try:
+        problem = decoded(response.content, response.headers.get("content-type", ""), Problem)
+    except (msgspec.DecodeError, TypeError):
+        status = response.status_code
+        problem = Problem(
+            type="about:blank", title=response.reason_phrase, status=status,
+            detail=f"the server answered {status} and not in a form we know", code="unknown",
+        )  # fmt: skip
+    return Rejected(problem)
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
