@@ -42,7 +42,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 
 
 def snapshotter_of(hf: Holdfast) -> Any:
-    return hf._local._embedded.snapshotter
+    return hf._backend._embedded.snapshotter
 
 
 def installed(folder: Path) -> list[int]:
