@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
+from holdfast.coordinator.feeders import Feeders
+from holdfast.coordinator.inspect import Told
 from holdfast.coordinator.looped import LoopEngine
 from holdfast.coordinator.ports import Faults, NoFaults
 from holdfast.coordinator.settings import Settings
@@ -15,7 +17,7 @@ from holdfast.coordinator.taking import Taken
 from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import Position
-from holdfast.core.record import Record
+from holdfast.core.record import Record, decode_record
 from holdfast.wire.exchange import Exchange, Reply
 
 T = TypeVar("T")
@@ -33,6 +35,7 @@ class Served:
         self.coordinator = taken.coordinator
         self.term_ms = term_ms
         self.draining = False
+        self.feeders = Feeders(taken.coordinator)
         self.exchanges = Exchanges(taken.coordinator, taken.recent, term_ms=term_ms)
         self.engine = LoopEngine(taken.coordinator, taken.log, faults or NoFaults())
         self.snapshotter = Snapshotter(
@@ -44,7 +47,9 @@ class Served:
         )
         self.engine.hooks.extend(
             (
-                Ticker(self.coordinator, keep_finished=settings.keep_finished),
+                Ticker(
+                    self.coordinator, keep_finished=settings.keep_finished, feeders=self.feeders
+                ),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
             )
@@ -58,6 +63,13 @@ class Served:
     async def read(self, position: Position) -> Record:
         """A durable record. Reading may wait for a disk, so the loop does not."""
         return await asyncio.to_thread(self._taken.read, position)
+
+    def told(self, position: int) -> Told:
+        """A durable record with its place in time. May be called from any thread, and waits for
+        the disk."""
+        frame, data = self.log.record(position)
+        offset = frame.wall - frame.at
+        return Told(Position(position), frame.epoch, offset, decode_record(data))
 
     async def exchange(self, message: Exchange, park_s: float) -> Reply:
         """The answer to a worker: at once where there is something to say, else parked until
