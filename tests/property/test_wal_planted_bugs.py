@@ -8,7 +8,6 @@ import pytest
 
 from holdfast.testing.disks import FaultyDisk
 from holdfast.testing.log_stories import (
-    DATA,
     Lost,
     Story,
     Witness,
@@ -21,6 +20,7 @@ from holdfast.testing.log_stories import (
     snapshots,
     tell,
 )
+from holdfast.testing.logs import DATA
 from holdfast.wal import FileLog, LogDamaged
 from holdfast.wal.hint import HintFile
 from holdfast.wal.recovery import Clean, Damage, Torn

@@ -8,40 +8,20 @@ import pytest
 
 from holdfast.core.errors import BrokenInvariant, LogFailed
 from holdfast.testing.disks import FaultyDisk
+from holdfast.testing.logs import (
+    DATA,
+    SEGMENT_BYTES,
+    WAL,
+    long_log,
+    open_log,
+    put,
+    records_of,
+    segments_of,
+    syncs_of,
+)
 from holdfast.wal import FileLog, HistoryGone, write_kept, write_snapshot
 
-DATA = Path("/data")
-WAL = DATA / "wal"
-SEGMENT_BYTES = 8192
 MIB = 1024 * 1024
-SYNCS = ("fsync", "fdatasync", "fsync_dir")
-
-
-def open_log(disk: FaultyDisk, size: int | None = SEGMENT_BYTES) -> FileLog:
-    return FileLog.open(DATA, disk=disk, segment_bytes=size)
-
-
-def put(log: FileLog, *records: bytes) -> None:
-    log.append(records, at=0, wall=0)
-    log.sync()
-
-
-def records_of(log: FileLog, position: int = 1) -> list[bytes]:
-    return [record for frame in log.read(position) for record in frame.records]
-
-
-def segments_of(disk: FaultyDisk) -> list[Path]:
-    return [path for path in disk.files() if path.suffix == ".seg" and path.stem.isdigit()]
-
-
-def long_log() -> tuple[FaultyDisk, FileLog]:
-    """A log of several segments."""
-    disk = FaultyDisk()
-    log = open_log(disk)
-    for number in range(60):
-        put(log, b"%02d" % number * 100)
-    assert len(segments_of(disk)) >= 4
-    return disk, log
 
 
 def test_segments_double_from_one_mebibyte_to_sixty_four(tmp_path: Path) -> None:
@@ -199,7 +179,7 @@ def test_a_close_whose_sync_fails_says_so_and_still_lets_the_folder_go() -> None
     log = open_log(disk)
     put(log, b"a")
     log.append([b"b"], at=0, wall=0)
-    disk.fail_sync_at = sum(disk.operations[name] for name in SYNCS) + 1
+    disk.fail_sync_at = syncs_of(disk) + 1
     with pytest.raises(LogFailed, match="sync failed"):
         log.close()
     log.close()
@@ -211,10 +191,10 @@ def test_a_close_whose_sync_fails_says_so_and_still_lets_the_folder_go() -> None
 def test_an_opening_that_fails_leaves_no_descriptor_and_no_lock_behind() -> None:
     disk, log = long_log()
     log.close()
-    total = sum(disk.operations[name] for name in SYNCS)
+    total = syncs_of(disk)
     failures = 0
     for ahead in range(1, 12):
-        disk.fail_sync_at = sum(disk.operations[name] for name in SYNCS) + ahead
+        disk.fail_sync_at = syncs_of(disk) + ahead
         try:
             open_log(disk).close()
         except LogFailed:
@@ -222,7 +202,7 @@ def test_an_opening_that_fails_leaves_no_descriptor_and_no_lock_behind() -> None
         assert disk._opened == {}
         assert disk._locks == {}
     assert 4 <= failures < 11
-    assert sum(disk.operations[name] for name in SYNCS) > total
+    assert syncs_of(disk) > total
 
 
 def test_dropping_needs_a_snapshot_that_stands_for_what_goes() -> None:

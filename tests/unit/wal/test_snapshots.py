@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.core.errors import BrokenInvariant
 from holdfast.testing.disks import CrashNow, FaultyDisk
+from holdfast.testing.logs import DATA, SNAPSHOTS, long_log, open_log
 from holdfast.wal import (
     FileLog,
     HistoryGone,
@@ -21,17 +22,7 @@ from holdfast.wal.disk import make_folder
 from holdfast.wal.kept import KeptRecords
 from holdfast.wal.snapshots import SNAPSHOT_HEADER_BYTES, peek, snapshot_paths
 
-DATA = Path("/data")
 PAYLOAD = [b"state " * 9, b"", b"more state"]
-
-
-def a_log(count: int = 60) -> tuple[FaultyDisk, FileLog]:
-    disk = FaultyDisk()
-    log = FileLog.open(DATA, disk=disk, segment_bytes=8192)
-    for number in range(count):
-        log.append([b"%02d" % number * 100], at=0, wall=0)
-        log.sync()
-    return disk, log
 
 
 def snap(disk: FaultyDisk, log: FileLog, position: int, *, log_id: str = "") -> Path:
@@ -47,7 +38,7 @@ def flip(disk: FaultyDisk, path: Path, byte: int) -> None:
 
 
 def test_what_was_written_is_what_is_found() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     path = snap(disk, log, 30)
     found = newest_snapshot(disk, DATA, log)
     assert found.rejected == ()
@@ -61,7 +52,7 @@ def test_what_was_written_is_what_is_found() -> None:
 
 def test_a_payload_may_be_empty_or_many_chunks_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.wal.snapshots.CHUNK_BYTES", 7)
-    disk, log = a_log(3)
+    disk, log = long_log(3)
     for position, payload in ((1, []), (2, [b""]), (3, [bytes([n]) * n for n in range(40)])):
         head = log.chain_after(position)
         assert head is not None
@@ -70,12 +61,12 @@ def test_a_payload_may_be_empty_or_many_chunks_long(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_log_without_snapshots_starts_from_its_first_record() -> None:
-    disk, log = a_log(3)
+    disk, log = long_log(3)
     assert newest_snapshot(disk, DATA, log) == (None, ())
 
 
 def test_the_newest_is_taken() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     for position in (10, 30, 20):
         snap(disk, log, position)
     snapshot = newest_snapshot(disk, DATA, log).snapshot
@@ -85,7 +76,7 @@ def test_the_newest_is_taken() -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_every_flipped_bit_of_a_snapshot_is_seen(part: int) -> None:
-    disk, log = a_log(2)
+    disk, log = long_log(2)
     path = snap(disk, log, 2)
     content = bytearray(disk.content(path))
     assert len(content) < 400
@@ -98,7 +89,7 @@ def test_every_flipped_bit_of_a_snapshot_is_seen(part: int) -> None:
 
 
 def test_a_snapshot_cut_or_grown_by_any_byte_is_seen() -> None:
-    disk, log = a_log(2)
+    disk, log = long_log(2)
     path = snap(disk, log, 2)
     content = disk.content(path)
     for size in range(len(content)):
@@ -112,7 +103,7 @@ def test_a_snapshot_cut_or_grown_by_any_byte_is_seen() -> None:
 
 @pytest.mark.parametrize("byte", [0, 20, 60, SNAPSHOT_HEADER_BYTES + 3])
 def test_a_damaged_snapshot_is_reported_and_the_one_before_it_taken(byte: int) -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     snap(disk, log, 20)
     bad = snap(disk, log, 40)
     flip(disk, bad, byte)
@@ -124,7 +115,7 @@ def test_a_damaged_snapshot_is_reported_and_the_one_before_it_taken(byte: int) -
 
 
 def test_a_damaged_only_snapshot_is_reported_while_the_log_is_whole() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     bad = snap(disk, log, 40)
     flip(disk, bad, 30)
     found = newest_snapshot(disk, DATA, log)
@@ -133,7 +124,7 @@ def test_a_damaged_only_snapshot_is_reported_while_the_log_is_whole() -> None:
 
 
 def test_a_damaged_snapshot_that_alone_stands_for_dropped_history_is_refused() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     bad = snap(disk, log, 40)
     log.drop_segments(41)
     flip(disk, bad, SNAPSHOT_HEADER_BYTES + 3)
@@ -146,7 +137,7 @@ def test_a_damaged_snapshot_that_alone_stands_for_dropped_history_is_refused() -
 
 
 def test_an_older_snapshot_with_a_gap_behind_it_is_no_help() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     snap(disk, log, 5)
     newest = snap(disk, log, 50)
     log.drop_segments(51)
@@ -157,19 +148,19 @@ def test_an_older_snapshot_with_a_gap_behind_it_is_no_help() -> None:
 
 
 def test_a_snapshot_that_ends_where_the_kept_history_begins_will_do() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     snap(disk, log, 59)
     log.drop_segments(40)
     exact = log.oldest - 1
     snap(disk, log, exact)
-    disk.unlink(DATA / "snapshots" / f"{59:020d}.snap")
+    disk.unlink(SNAPSHOTS / f"{59:020d}.snap")
     snapshot = newest_snapshot(disk, DATA, log).snapshot
     assert snapshot is not None
     assert snapshot.position == exact
 
 
 def test_a_snapshot_of_another_log_is_passed_over() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     snap(disk, log, 40, log_id="ab" * 16)
     found = newest_snapshot(disk, DATA, log)
     assert found.snapshot is None
@@ -177,7 +168,7 @@ def test_a_snapshot_of_another_log_is_passed_over() -> None:
 
 
 def test_a_snapshot_of_another_history_is_passed_over() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     write_snapshot(disk, DATA, 40, b"x" * 16, log.log_id, PAYLOAD, b"")
     found = newest_snapshot(disk, DATA, log)
     assert found.snapshot is None
@@ -185,7 +176,7 @@ def test_a_snapshot_of_another_history_is_passed_over() -> None:
 
 
 def test_a_snapshot_beyond_the_end_proves_that_the_log_was_longer() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     write_snapshot(disk, DATA, 61, b"x" * 16, log.log_id, PAYLOAD, b"")
     with pytest.raises(LogDamaged, match="ends at 60"):
         newest_snapshot(disk, DATA, log)
@@ -209,8 +200,8 @@ def test_a_snapshot_that_does_not_read_back_is_never_installed() -> None:
 
 def test_segments_go_only_when_the_name_of_their_snapshot_is_safe() -> None:
     """The writer of the snapshot died before it could sync the directory."""
-    disk, log = a_log()
-    make_folder(disk, DATA / "snapshots")
+    disk, log = long_log()
+    make_folder(disk, SNAPSHOTS)
 
     def die(name: str, path: Path) -> None:
         if name == "fsync_dir" and path.name == "snapshots":
@@ -221,17 +212,17 @@ def test_segments_go_only_when_the_name_of_their_snapshot_is_safe() -> None:
         snap(disk, log, 60)
     disk.on_operation = None
     disk.restart()
-    log = FileLog.open(DATA, disk=disk, segment_bytes=8192)
+    log = open_log(disk)
     log.drop_segments(61)
     assert log.oldest > 1
     for number in range(20):
         after = disk.image(Random(number))
-        again = FileLog.open(DATA, disk=after, segment_bytes=8192)
+        again = open_log(after)
         assert newest_snapshot(after, DATA, again).snapshot is not None
 
 
 def test_an_archived_segment_is_safe_where_it_goes_before_it_is_gone_where_it_was() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     snap(disk, log, 60)
     order: list[str] = []
     disk.on_operation = lambda name, path: order.append(f"{name} {path}")
@@ -243,15 +234,15 @@ def test_an_archived_segment_is_safe_where_it_goes_before_it_is_gone_where_it_wa
 
 
 def test_a_half_written_snapshot_is_not_one() -> None:
-    disk, log = a_log(3)
-    disk.plant(DATA / "snapshots" / f"{3:020d}.tmp", b"half")
+    disk, log = long_log(3)
+    disk.plant(SNAPSHOTS / f"{3:020d}.tmp", b"half")
     assert newest_snapshot(disk, DATA, log) == (None, ())
     snap(disk, log, 3)
     assert newest_snapshot(disk, DATA, log).snapshot is not None
 
 
 def test_a_state_hash_that_does_not_fit_is_refused() -> None:
-    disk, log = a_log(1)
+    disk, log = long_log(1)
     with pytest.raises(BrokenInvariant, match="64"):
         write_snapshot(disk, DATA, 1, log.head, log.log_id, PAYLOAD, b"h" * 65)
     head = write_snapshot(disk, DATA, 1, log.head, log.log_id, PAYLOAD, b"h\0" * 32)
@@ -259,12 +250,12 @@ def test_a_state_hash_that_does_not_fit_is_refused() -> None:
 
 
 def test_only_the_newest_snapshots_stay_and_their_kept_records_with_them() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     for position in (10, 20, 30):
         snap(disk, log, position)
         write_kept(disk, DATA, position, [])
     assert [path.stem[-2:] for path in drop_snapshots(disk, DATA)] == ["10"]
-    left = [path.name[-7:] for path in disk.files() if path.parent == DATA / "snapshots"]
+    left = [path.name[-7:] for path in disk.files() if path.parent == SNAPSHOTS]
     assert left == ["20.kept", "20.snap", "30.kept", "30.snap"]
     drop_snapshots(disk, DATA, keep=0)
     assert len(snapshot_paths(disk, DATA)) == 1
