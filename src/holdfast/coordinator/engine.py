@@ -41,6 +41,7 @@ class Engine:
         self._frames: SimpleQueue[Batch | None] = SimpleQueue()
         self._writing = False
         self._stopping = False
+        self._leaving = threading.Event()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="holdfast-engine", daemon=True)
         self._writer = threading.Thread(target=self._write, name="holdfast-log", daemon=True)
@@ -60,9 +61,14 @@ class Engine:
         if self._ended:
             self._refuse_rest()
 
+    def leave(self) -> None:
+        """Wait no longer for room on a full disk: whoever waits for it is told."""
+        self._leaving.set()
+
     def stop(self, why: Exception) -> None:
         """Write what has gathered, then end both threads; who still waits is told `why`. Does not
         close the log."""
+        self.leave()
         self._inbox.put(self._begin_stop)
         self._thread.join()
         self._frames.put(None)
@@ -130,7 +136,15 @@ class Engine:
         return max(0.0, (min(dues) - self.coordinator.now()) / 1_000)
 
     def _write(self) -> None:
-        """The writer's thread: one frame at a time, durable before it is told."""
+        """The writer's thread, until the end or the first trouble. Whatever that was, nothing more
+        is written, and everyone is told."""
+        try:
+            self._write_frames()
+        except Exception as error:  # noqa: BLE001 - a silent end would leave everyone waiting
+            self._lost(error)
+
+    def _write_frames(self) -> None:
+        """One frame at a time, durable before it is told."""
         idle_noted = True
         while True:
             try:
@@ -141,22 +155,22 @@ class Engine:
                 continue
             if batch is None:
                 return
-            try:
-                self._write_one(batch)
-            except Exception as error:  # noqa: BLE001 - whatever it was, nothing more is written
-                failure = error if isinstance(error, LogFailed) else LogFailed(str(error))
-                self.post(lambda failure=failure: self._fail(failure))  # type: ignore[misc]
-                return
+            self._write_one(batch)
             idle_noted = False
             self.post(lambda last=batch.last: self._synced(last))  # type: ignore[misc]
             if self.log.wants_next and (self._preparing is None or not self._preparing.is_alive()):
                 self._preparing = threading.Thread(
-                    target=self.log.prepare_next, name="holdfast-segment", daemon=True
+                    target=self._prepare, name="holdfast-segment", daemon=True
                 )
                 self._preparing.start()
 
+    def _prepare(self) -> None:
+        try:
+            self.log.prepare_next()
+        except Exception as error:  # noqa: BLE001 - as for the writer's thread
+            self._lost(error)
+
     def _write_one(self, batch: Batch) -> None:
-        waiting = threading.Event()
         told = False
         while True:
             try:
@@ -165,15 +179,20 @@ class Engine:
                 break
             except DiskFull as full:
                 # Nothing was written: wait for room. Whoever asked goes on waiting too.
-                if self._stopping:
+                if self._leaving.is_set():
                     raise
                 if not told:
                     log.warning("the disk is full; everything waits until there is room: %s", full)
                     told = True
-                waiting.wait(DISK_FULL_RETRY_S)
+                self._leaving.wait(DISK_FULL_RETRY_S)
         self._faults.reach("log.before_sync")
         self.log.sync()
         self._faults.reach("log.after_sync")
+
+    def _lost(self, error: Exception) -> None:
+        """Called by the threads that write: the log takes nothing more."""
+        failure = error if isinstance(error, LogFailed) else LogFailed(str(error))
+        self.post(lambda: self._fail(failure))
 
     def _synced(self, last: Position) -> None:
         self._writing = False
