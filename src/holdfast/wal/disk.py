@@ -52,6 +52,9 @@ class Disk(Protocol):
 
     def exists(self, path: Path) -> bool: ...
 
+    def is_at(self, fd: int, path: Path) -> bool:
+        """Whether the file of this descriptor is still the one that bears this name."""
+
     def lock(self, path: Path) -> int | None:
         """Take the file as one's own, creating it; None while another holds it."""
 
@@ -155,6 +158,13 @@ class RealDisk:
 
     def exists(self, path: Path) -> bool:
         return path.exists()
+
+    def is_at(self, fd: int, path: Path) -> bool:
+        try:
+            named = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return os.path.samestat(os.fstat(fd), named)
 
     def lock(self, path: Path) -> int | None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

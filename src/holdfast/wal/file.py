@@ -92,7 +92,8 @@ class FileLog:
         `segment_bytes` fixes the size of new segments; `new_id` names a log that is made here.
         """
         disk = disk or RealDisk()
-        folder = Path(path)
+        # The program may change its directory while the log is open.
+        folder = Path(path).absolute()
         try:
             make_folder(disk, folder)
             lock = FolderLock(disk, folder)
@@ -121,12 +122,11 @@ class FileLog:
         space = SegmentSpace(disk, wal, segment_bytes)
         _create_where_absent(disk, folder, lock, space, new_id or token_bytes(16))
         check_format(disk, wal)
-        reading = read_hint(disk, wal)
-        found = Survey(disk, wal, reading.hint, hint_is_whole=not reading.other_is_bad).run()
-        torn = mend(disk, wal, found)
         with ExitStack() as leaving:
-            hint = HintFile(disk, wal, reading)
+            hint = HintFile(disk, wal)
             leaving.callback(hint.close)
+            found = Survey(disk, wal, hint.hint, hint_is_whole=hint.is_whole).run()
+            torn = mend(disk, wal, found)
             hint.settle()
             log = cls(disk, folder, lock, hint, found, torn, space)
             leaving.callback(disk.close, log._fd)
@@ -204,6 +204,7 @@ class FileLog:
         """Also from another thread: it touches only the file that is not in use yet."""
         if os.getpid() != self.owner_pid or self._failure:
             return False
+        self._check_place()
         try:
             return self._space.prepare(0, self._segment.size)
         except OSError as error:
@@ -214,12 +215,14 @@ class FileLog:
         with self._writing:
             self._check_usable()
             if self.durable == self._edge.position:
+                self._check_place()
                 self._note()
 
     def drop_segments(self, before_position: int, archive: Path | None = None) -> int:
         self._check_owner()
         with self._writing:
             self._check_usable()
+            self._check_place()
             try:
                 drop(self._disk, self._history, self._identity, self.path, before_position, archive)
             except OSError as error:
@@ -262,6 +265,7 @@ class FileLog:
 
     def _rotate(self, frame_bytes: int) -> Segment:
         """Go on in a fresh segment. `DiskFull` leaves everything as it was."""
+        self._check_place()
         try:
             if not self._space.prepare(frame_bytes, self._segment.size):
                 raise DiskFull(self.path, self._space.size_after(self._segment.size))
@@ -283,6 +287,15 @@ class FileLog:
                 f"What was acknowledged is safe; open it again to go on."
             )
 
+    def _check_place(self) -> None:
+        """Asked before anything is done by name: what took this folder's place is not ours."""
+        try:
+            is_in_place = self._hint.is_in_place()
+        except OSError as error:
+            raise self._fail("the folder cannot be looked at", error) from error
+        if not is_in_place:
+            raise self._fail("the folder is gone", "it was moved, deleted or replaced")
+
     def _check_owner(self) -> None:
         """Asked before any lock: a child may inherit one that nobody is left to release."""
         if os.getpid() != self.owner_pid:
@@ -291,7 +304,7 @@ class FileLog:
                 f"cannot write it. Use `holdfast.connect` there."
             )
 
-    def _fail(self, what: str, error: OSError) -> LogFailed:
+    def _fail(self, what: str, error: OSError | str) -> LogFailed:
         self._failure = f"{what}: {error}"
         return LogFailed(
             f"the log in {self.path} takes nothing more: {self._failure}. What was acknowledged "

@@ -1,7 +1,9 @@
 """What the log in files promises beyond the contract of every log."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 from threading import Event, Thread
 
 import pytest
@@ -153,6 +155,54 @@ def test_closing_waits_for_a_preparation_under_way() -> None:
     log.prepare_next()
     closer.join()
     assert order[-1] == "unlock"
+
+
+@pytest.mark.parametrize("fate", ["moved", "deleted", "replaced"])
+@pytest.mark.parametrize(
+    "deed",
+    [
+        lambda log: log.append([b"x" * 9000], at=0, wall=0),
+        lambda log: log.prepare_next(),
+        lambda log: log.note_idle(),
+        lambda log: log.drop_segments(2),
+    ],
+    ids=["rotate", "prepare", "idle", "drop"],
+)
+def test_a_folder_that_is_gone_ends_the_log_and_whatever_took_its_place_is_left_alone(
+    tmp_path: Path, fate: str, deed: Callable[[FileLog], object]
+) -> None:
+    folder, away = tmp_path / "state", tmp_path / "away"
+    log = FileLog.open(folder, segment_bytes=SEGMENT_BYTES)
+    put(log, b"a")
+    folder.rename(away)
+    if fate == "deleted":
+        rmtree(away)
+    if fate == "replaced":
+        FileLog.open(folder, segment_bytes=SEGMENT_BYTES).close()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(LogFailed, match="moved, deleted or replaced"):
+        deed(log)
+    log.close()
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    if fate != "deleted":
+        again = FileLog.open(away, segment_bytes=SEGMENT_BYTES)
+        assert records_of(again) == [b"a"]
+        again.close()
+
+
+def test_a_program_may_change_its_directory_while_the_log_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    log = FileLog.open("state", segment_bytes=SEGMENT_BYTES)
+    monkeypatch.chdir(elsewhere)
+    for _ in range(5):
+        put(log, b"x" * 3000)
+    assert records_of(log) == [b"x" * 3000] * 5
+    log.close()
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_failed_write_ends_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
