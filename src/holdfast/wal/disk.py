@@ -11,7 +11,9 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+NAME_DIGITS: Final = 20
 
 
 class Disk(Protocol):
@@ -201,6 +203,12 @@ def read_all(disk: Disk, path: Path) -> bytes:
         return disk.pread(fd, disk.size(fd), 0)
     finally:
         disk.close(fd)
+
+
+def is_numbered(name: str, suffix: str) -> bool:
+    """Whether a file's name is a position and this suffix: only such files are ours."""
+    stem = name.removesuffix(suffix)
+    return stem != name and len(stem) == NAME_DIGITS and stem.isascii() and stem.isdigit()
 
 
 def is_full(error: OSError) -> bool:

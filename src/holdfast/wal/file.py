@@ -24,7 +24,7 @@ from holdfast.wal.hint import HINT_NAME, Hint, HintFile, create_hint, read_hint
 from holdfast.wal.kept import KeptRecords
 from holdfast.wal.lock import FolderLock
 from holdfast.wal.recovery import Survey, TornTail, mend
-from holdfast.wal.retention import drop
+from holdfast.wal.retention import droppable, put_away
 from holdfast.wal.segments import (
     SEGMENT_HEADER_BYTES,
     History,
@@ -191,11 +191,11 @@ class FileLog:
         return self._history.read(position, lambda: self._segment.last)
 
     def record(self, position: int) -> tuple[Frame, bytes]:
-        if 1 <= position < self._history.oldest:
-            kept = self._kept.find(position, self._history.oldest)
-            return kept, kept.records[0]
-        frame = self._history.frame(position)
-        return frame, frame.records[position - frame.first]
+        return self._kept.record(self._history, position)
+
+    def bytes_after(self, position: int) -> int:
+        """About how many bytes of frames come after `position`: what a start would replay."""
+        return self._history.bytes_after(position)
 
     def chain_after(self, position: int) -> bytes | None:
         return self._history.chain_after(position)
@@ -219,15 +219,25 @@ class FileLog:
                 self._note()
 
     def drop_segments(self, before_position: int, archive: Path | None = None) -> int:
+        """Appends go on meanwhile: copying to an archive may take long. What the archive cannot
+        take stays, and `OperatingError` says so; the log is none the worse."""
         self._check_owner()
-        with self._writing:
-            self._check_usable()
-            self._check_place()
-            try:
-                drop(self._disk, self._history, self._identity, self.path, before_position, archive)
-            except OSError as error:
-                raise self._fail("old segments could not be dropped", error) from error
-            return self._history.oldest
+        self._check_usable()
+        self._check_place()
+        try:
+            for segment in droppable(
+                self._disk, self._history, self._identity, self.path, before_position
+            ):
+                is_here = archive is None or put_away(self._disk, segment, archive)
+                with self._writing:
+                    self._check_usable()
+                    if is_here:
+                        self._disk.unlink(segment.path)
+                    self._history.forget(segment)
+                    self._disk.fsync_dir(segment.path.parent)
+        except OSError as error:
+            raise self._fail("old segments could not be dropped", error) from error
+        return self._history.oldest
 
     def close(self) -> None:
         if os.getpid() != self.owner_pid:

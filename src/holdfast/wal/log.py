@@ -81,6 +81,7 @@ class Log(Protocol):
         """Let go of whole segments that end before `before_position`; the oldest position kept.
 
         Only after a snapshot that stands for them was recorded. The last segment always stays.
+        What `archive` cannot take stays too: `OperatingError`, and the log goes on.
         """
 
     def close(self) -> None:

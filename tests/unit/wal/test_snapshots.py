@@ -12,6 +12,8 @@ from holdfast.wal import (
     FileLog,
     HistoryGone,
     LogDamaged,
+    NewerFormat,
+    clear_leftovers,
     drop_snapshots,
     newest_snapshot,
     verify_snapshot,
@@ -261,6 +263,71 @@ def test_only_the_newest_snapshots_stay_and_their_kept_records_with_them() -> No
     assert len(snapshot_paths(disk, DATA)) == 1
 
 
+def test_files_that_are_not_ours_are_neither_counted_nor_removed() -> None:
+    """Two of them would else pass for the newest two, and all real snapshots would go."""
+    disk, log = long_log()
+    strangers = [SNAPSHOTS / name for name in ("old.snap", "z.snap", "notes.kept", "z.tmp")]
+    for path in strangers:
+        disk.plant(path, b"mine")
+    for position in (10, 20, 30):
+        snap(disk, log, position)
+    drop_snapshots(disk, DATA)
+    clear_leftovers(disk, DATA)
+    assert newest_snapshot(disk, DATA, log).rejected == ()
+    assert [int(path.stem) for path in snapshot_paths(disk, DATA)] == [20, 30]
+    assert all(disk.content(path) == b"mine" for path in strangers)
+
+
+def test_what_a_death_left_half_written_is_removed() -> None:
+    disk, log = long_log()
+    for name in (f"{7:020d}.tmp", f"{8:020d}.kept-tmp"):
+        disk.plant(SNAPSHOTS / name, b"half")
+    snap(disk, log, 20)
+    clear_leftovers(disk, DATA)
+    assert [path.name for path in disk.files() if path.parent == SNAPSHOTS] == [f"{20:020d}.snap"]
+
+
+def test_records_kept_for_a_snapshot_that_never_came_to_be_go_with_the_older_ones() -> None:
+    disk, log = long_log()
+    for position in (10, 20, 30):
+        write_kept(disk, DATA, position - 5, [])
+        snap(disk, log, position)
+    drop_snapshots(disk, DATA)
+    left = [path.name[-7:] for path in disk.files() if path.parent == SNAPSHOTS]
+    assert left == ["20.snap", "25.kept", "30.snap"]
+
+
+def test_a_newer_format_that_alone_stands_for_dropped_history_is_no_damage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk, log = long_log()
+    with monkeypatch.context() as later:
+        later.setattr("holdfast.wal.snapshots.SNAPSHOT_FORMAT", 2)
+        snap(disk, log, 50)
+        log.drop_segments(51)
+    with pytest.raises(NewerFormat, match="pip install --upgrade"):
+        newest_snapshot(disk, DATA, log)
+    log.close()
+    with pytest.raises(NewerFormat):
+        open_log(disk)
+
+
+def test_a_newer_format_is_passed_over_and_reported_while_another_will_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk, log = long_log()
+    snap(disk, log, 40)
+    with monkeypatch.context() as later:
+        later.setattr("holdfast.wal.snapshots.SNAPSHOT_FORMAT", 2)
+        bad = snap(disk, log, 50)
+    log.drop_segments(41)
+    log.close()
+    found = newest_snapshot(disk, DATA, open_log(disk))
+    assert found.snapshot is not None
+    assert found.snapshot.position == 40
+    assert [rejected.path for rejected in found.rejected] == [bad]
+
+
 # Kept records.
 
 KEPT = [(9, 90, 900, 2, b"nine"), (4, 40, 400, 1, b""), (7, 70, 700, 2, b"seven" * 50)]
@@ -293,6 +360,33 @@ def test_kept_records_of_a_newer_snapshot_are_seen_without_reopening() -> None:
     assert kept.find(9, 100).records == (b"nine",)
     with pytest.raises(HistoryGone):
         kept.find(4, 100)
+
+
+def test_kept_records_replaced_while_they_are_looked_for_are_found() -> None:
+    disk, path = kept_file()
+    kept = KeptRecords(disk, DATA)
+    listing = disk.listdir
+
+    def late(place: Path) -> list[str]:
+        names = listing(place)
+        disk.listdir = listing  # type: ignore[method-assign]
+        write_kept(disk, DATA, 30, KEPT)
+        disk.unlink(path)
+        return names
+
+    disk.listdir = late  # type: ignore[method-assign]
+    assert kept.find(9, 100).records == (b"nine",)
+    assert set(kept._known) == {f"{30:020d}.kept"}
+
+
+def test_only_the_lists_of_files_that_are_there_stay_in_memory() -> None:
+    disk = FaultyDisk()
+    kept = KeptRecords(disk, DATA)
+    for position in range(20, 40):
+        path = write_kept(disk, DATA, position, KEPT)
+        assert kept.find(9, 100).records == (b"nine",)
+        disk.unlink(path)
+    assert len(kept._known) == 1
 
 
 def test_no_kept_records_at_all_means_that_history_is_gone() -> None:
