@@ -34,8 +34,11 @@ class Embedded:
         self.coordinator = coordinator
         self.exchanges = Exchanges(coordinator, self._recent, term_ms=0)
         self.engine = Engine(coordinator, source, NoFaults())
+        # What earlier openings wrote and no snapshot stands for counts too: a program that is
+        # never long at work would never have one made.
+        behind = source.bytes_after(coordinator.state.snapshot_position)
         self.snapshotter = Snapshotter(
-            source.path, source, settings, lambda: coordinator.written, self._install
+            source.path, source, settings, lambda: behind + coordinator.written, self._install
         )
         self.engine.hooks += [
             Ticker(coordinator, keep_finished=settings.keep_finished),
@@ -80,9 +83,11 @@ class Embedded:
         recorded = threading.Event()
 
         def work() -> None:
-            if self.coordinator.failure is None:
-                self.coordinator.execute(command, actor="snapshotter")
-            self.coordinator.answer(recorded.set, lambda error: recorded.set())
+            try:
+                if self.coordinator.failure is None:
+                    self.coordinator.execute(command, actor="snapshotter")
+            finally:
+                self.coordinator.answer(recorded.set, lambda error: recorded.set())
 
         self.engine.post(work)
         recorded.wait()
