@@ -21,7 +21,7 @@ from holdfast.core.errors import LogFailed
 from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import Index, JobId
 from holdfast.testing import chores
-from holdfast.wal import read_folder
+from holdfast.wal import LogDamaged, read_folder
 from holdfast.worker.threads import ThreadExecutor
 
 PATIENCE_S = 60
@@ -211,6 +211,24 @@ def test_a_snapshot_that_rots_is_passed_over(
     assert list(hf.job("2").results()) == [1]
     assert older.exists()
     assert f"passed over: {newest.name}" in caplog.text
+
+
+def test_a_folder_whose_snapshots_cannot_be_read_is_refused_in_words(
+    opened: Open, tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    hf = opened(snapshot_bytes=NEVER_BYTES, history_bytes=0)
+    fill(hf, 8)
+    for _ in range(3):
+        assert snapshotter_of(hf).make() is not None
+        fill(hf, 1)
+    hf.close()
+    assert look_into(folder).oldest > 1
+    for path in snapshots(folder):
+        path.unlink()
+        path.mkdir()
+    with pytest.raises(LogDamaged, match="no snapshot stands for it"):
+        opened()
 
 
 def a_program(path: Path, does: str) -> str:

@@ -18,6 +18,7 @@ from holdfast.core.decision import Refused
 from holdfast.core.errors import BrokenInvariant, LogFailed, OperatingError
 from holdfast.core.ids import Position
 from holdfast.core.record import Record, decode_record
+from holdfast.core.state import State
 from holdfast.wal import FileLog
 
 log = getLogger("holdfast")
@@ -95,12 +96,21 @@ class Embedded:
             raise LogFailed("the log failed before the snapshot was recorded")
 
 
+def _replayed(source: FileLog) -> State:
+    try:
+        return recover(source, source.path)
+    except OSError as error:
+        raise LogFailed(
+            f"{source.path} cannot be read: {error}. Run `holdfast log verify {source.path}`."
+        ) from error
+
+
 def open_embedded(path: Path, settings: Settings) -> Embedded:
     """Take the folder, replay it, and record that it was taken. Nothing is answered before that
     record is durable."""
     source = FileLog.open(path)
     try:
-        state = recover(source, path)
+        state = _replayed(source)
         coordinator = Coordinator(state, SystemClock(state.time), SystemDice())
         torn = source.torn
         if torn is not None:

@@ -31,9 +31,9 @@ def segments_of(disk: FaultyDisk) -> list[Path]:
     return [path for path in disk.files() if path.suffix == ".seg" and path.stem.isdigit()]
 
 
-def long_log(count: int = 60) -> tuple[FaultyDisk, FileLog]:
+def long_log(count: int = 60, disk: FaultyDisk | None = None) -> tuple[FaultyDisk, FileLog]:
     """A log of several segments: position N holds N - 1 in two digits, a hundred times."""
-    disk = FaultyDisk()
+    disk = disk or FaultyDisk()
     log = open_log(disk)
     for number in range(count):
         put(log, b"%02d" % number * 100)

@@ -197,10 +197,14 @@ def write_all(disk: Disk, fd: int, content: bytes, offset: int) -> None:
         taken += more
 
 
-def read_all(disk: Disk, path: Path) -> bytes:
+def read_all(disk: Disk, path: Path, most: int | None = None) -> bytes:
+    """The bytes of a file, or the first `most` of them."""
     fd = disk.open(path)
     try:
-        return disk.pread(fd, disk.size(fd), 0)
+        return disk.pread(fd, disk.size(fd) if most is None else most, 0)
+    except OSError as error:
+        # By descriptor the system does not say which file it could not read.
+        raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
         disk.close(fd)
 

@@ -142,6 +142,11 @@ class KeptRecords:
                 place = bisect_left(index.positions, position)
                 if place < len(index.positions) and index.positions[place] == position:
                     return self._entry(index.path, index.offsets[place], position)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                why = f"the kept records cannot be read: {error}"
+                damage = damage or LogDamaged(self._folder / name, 0, why)
             except LogDamaged as error:
                 damage = damage or error
         if damage is not None:

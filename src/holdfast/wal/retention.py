@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.core.errors import BrokenInvariant, OperatingError
-from holdfast.wal.disk import Disk, is_numbered, make_folder, write_all
+from holdfast.wal.disk import Disk, is_numbered, make_folder, read_all, write_all
 from holdfast.wal.kept import KEPT_SUFFIX, KEPT_TEMPORARY
 from holdfast.wal.segments import SEGMENT_HEADER_BYTES, History, Segment
 from holdfast.wal.snapshots import (
@@ -67,11 +67,7 @@ def _check_target(disk: Disk, segment: Segment, target: Path) -> None:
     """A death between copying and deleting leaves the very same segment there, and no other."""
     if not disk.exists(target):
         return
-    fd = disk.open(target)
-    try:
-        header = disk.pread(fd, SEGMENT_HEADER_BYTES, 0)
-    finally:
-        disk.close(fd)
+    header = read_all(disk, target, SEGMENT_HEADER_BYTES)
     if header != segment.header.encode():
         raise OperatingError(
             f"{target} is a segment of another log. {segment.path} stays where it is. "

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from holdfast.core.errors import BrokenInvariant
-from holdfast.wal.disk import NAME_DIGITS, Disk, is_numbered
+from holdfast.wal.disk import NAME_DIGITS, Disk, is_numbered, read_all
 from holdfast.wal.errors import HistoryGone, LogDamaged, NewerFormat
 from holdfast.wal.frames import (
     COUNT,
@@ -89,11 +89,7 @@ def decode_header(path: Path, content: bytes) -> SegmentHeader:
 def check_format(disk: Disk, folder: Path) -> None:
     """Refuse a folder of a newer format before anything else in it is judged by our eyes."""
     for path in segment_paths(disk, folder)[-1:]:
-        fd = disk.open(path)
-        try:
-            content = disk.pread(fd, SEGMENT_HEADER_BYTES, 0)
-        finally:
-            disk.close(fd)
+        content = read_all(disk, path, SEGMENT_HEADER_BYTES)
         # Damage is for the survey to name; here only a newer format is looked for.
         with suppress(LogDamaged):
             decode_header(path, content)

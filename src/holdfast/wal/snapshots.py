@@ -28,7 +28,7 @@ from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
 from holdfast.core.errors import BrokenInvariant
-from holdfast.wal.disk import Disk, is_full, is_numbered, make_folder, write_all
+from holdfast.wal.disk import Disk, is_full, is_numbered, make_folder, read_all, write_all
 from holdfast.wal.errors import DiskFull, LogDamaged, NewerFormat
 
 SNAPSHOT_FORMAT: Final = 1
@@ -192,11 +192,7 @@ def read_header(path: Path, content: bytes) -> Snapshot:
 
 def peek(disk: Disk, path: Path) -> Snapshot:
     """A snapshot by its header alone; its payload is not looked at."""
-    fd = disk.open(path)
-    try:
-        return read_header(path, disk.pread(fd, SNAPSHOT_HEADER_BYTES, 0))
-    finally:
-        disk.close(fd)
+    return read_header(path, read_all(disk, path, SNAPSHOT_HEADER_BYTES))
 
 
 def verify_snapshot(disk: Disk, path: Path) -> Snapshot:
@@ -210,9 +206,9 @@ def verify_snapshot(disk: Disk, path: Path) -> Snapshot:
 def newest_snapshot(disk: Disk, folder: Path, log: Chained) -> Choice:
     """The newest snapshot that verifies and belongs to this very history.
 
-    A bad one is passed over and reported. `LogDamaged` where nothing usable stands for dropped
-    history (`NewerFormat` where something may that we cannot read), or where a good snapshot proves
-    that the log was longer once.
+    One that is bad or cannot be read is passed over and reported. `LogDamaged` where nothing usable
+    stands for dropped history (`NewerFormat` where something may that we do not understand), or
+    where a good snapshot proves that the log was longer once.
     """
     rejected: list[Rejected] = []
     newer: NewerFormat | None = None
@@ -222,7 +218,7 @@ def newest_snapshot(disk: Disk, folder: Path, log: Chained) -> Choice:
         except FileNotFoundError:
             # The writer has just dropped it; a newer one was there first.
             continue
-        except (LogDamaged, NewerFormat) as error:
+        except (OSError, LogDamaged, NewerFormat) as error:
             rejected.append(Rejected(path, str(error)))
             newer = error if isinstance(error, NewerFormat) else newer
             continue
@@ -275,7 +271,7 @@ def reaches(disk: Disk, folder: Path, log_id: bytes, position: int) -> bool:
         except NewerFormat as error:
             newer = newer or error
             continue
-        except (FileNotFoundError, LogDamaged):
+        except (OSError, LogDamaged):
             continue
         if snapshot.log_id == log_id.hex() and snapshot.position >= position:
             return True

@@ -318,10 +318,7 @@ class NoArchive(FaultyDisk):
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC, errno.EROFS])
 def test_an_archive_that_takes_nothing_harms_nothing(code: int) -> None:
-    disk = NoArchive(code)
-    log = open_log(disk)
-    for number in range(60):
-        put(log, b"%02d" % number * 100)
+    disk, log = long_log(disk=NoArchive(code))
     write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
     before = segments_of(disk)
     with pytest.raises(OperatingError, match="stays where it is") as refused:

@@ -269,7 +269,7 @@ def test_a_folder_that_cannot_be_opened_says_why_and_what_to_do(
         raise PermissionError(errno.EACCES, "not yours")
 
     monkeypatch.setattr(disk, "pread", denied)
-    with pytest.raises(LogFailed, match=r"not yours.*holdfast log verify"):
+    with pytest.raises(LogFailed, match=r"not yours.*\d{20}\.seg.*holdfast log verify"):
         open_log(disk)
 
 

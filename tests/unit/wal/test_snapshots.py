@@ -1,5 +1,6 @@
 """A snapshot is whole or refused, and never stands for a history that is not its own."""
 
+import errno
 from pathlib import Path
 from random import Random
 
@@ -114,6 +115,35 @@ def test_a_damaged_snapshot_is_reported_and_the_one_before_it_taken(byte: int) -
     assert found.snapshot.position == 20
     assert [rejected.path for rejected in found.rejected] == [bad]
     assert "damaged" in found.rejected[0].why
+
+
+class Unreadable(FaultyDisk):
+    """One file lies on a bad block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad: Path | None = None
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        if self._of(fd).path == self.bad:
+            raise OSError(errno.EIO, "bad block")
+        return super().pread(fd, size, offset)
+
+
+def test_a_snapshot_that_cannot_be_read_is_reported_and_the_one_before_it_taken() -> None:
+    disk = Unreadable()
+    log = long_log(disk=disk)[1]
+    snap(disk, log, 20)
+    disk.bad = snap(disk, log, 40)
+    write_kept(disk, DATA, 20, [(3, 0, 0, 1, b"kept")])
+    found = newest_snapshot(disk, DATA, log)
+    assert found.snapshot is not None
+    assert found.snapshot.position == 20
+    assert "bad block" in found.rejected[0].why
+    disk.bad = write_kept(disk, DATA, 40, [(3, 0, 0, 1, b"kept")])
+    assert KeptRecords(disk, DATA).find(3, 10).records == (b"kept",)
+    with pytest.raises(LogDamaged, match="bad block"):
+        KeptRecords(disk, DATA).find(4, 10)
 
 
 def test_a_damaged_only_snapshot_is_reported_while_the_log_is_whole() -> None:
