@@ -118,7 +118,7 @@ def test_no_room_for_the_next_segment_holds_everyone_up_until_there_is(tmp_path:
 
         def submit():
             for n in range(8):
-                handles.append(hf.submit(len, "x" * 900_000, delay="1h"))
+                handles.append(hf.submit(len, "x" * 1_045_000, delay="1h"))
 
         thread = threading.Thread(target=submit)
         thread.start()
@@ -147,7 +147,7 @@ def test_leaving_while_the_disk_is_full_tells_who_waits_and_loses_nothing(tmp_pa
         def submit():
             try:
                 for n in range(8):
-                    handles.append(hf.submit(len, "x" * 900_000, delay="1h"))
+                    handles.append(hf.submit(len, "x" * 1_045_000, delay="1h"))
             except LogFailed as error:
                 errors.append(error)
 

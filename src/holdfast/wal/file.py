@@ -278,7 +278,7 @@ class FileLog:
         self._check_place()
         try:
             if not self._space.prepare(frame_bytes, self._segment.size):
-                raise DiskFull(self.path, self._space.size_after(self._segment.size))
+                raise DiskFull(self.path, self._space.sizes_for(frame_bytes, self._segment.size)[0])
             segment = self._space.begin(self._identity, self._edge, self.epoch)
             fd = self._disk.open(segment.path, write=True)
             old, self._fd = self._fd, fd
@@ -344,6 +344,6 @@ def _create_where_absent(
     if not has_segments:
         hint = read_hint(disk, wal).hint
         if hint.epoch == 0 and not space.prepare(0, 0):
-            raise DiskFull(folder, space.size_after(0))
+            raise DiskFull(folder, space.sizes_for(0, 0)[0])
         if hint.epoch == 0:
             space.begin(hint.log_id, genesis(hint.log_id), 0)

@@ -44,7 +44,7 @@ class Log(Protocol):
 
     @property
     def pressure(self) -> bool:
-        """Whether the last attempt to make room for the next segment found the disk full."""
+        """Whether the last attempt to make room for a next segment of the usual size failed."""
 
     @property
     def wants_next(self) -> bool:
