@@ -194,6 +194,30 @@ def test_a_snapshot_that_cannot_be_recorded_leaves_nobody_waiting(opened: Open) 
         embedded._install(c.InstallSnapshot(at_position=nonsense, state_hash=""))
 
 
+def rot(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def test_history_goes_only_as_far_as_the_last_snapshot_but_one_can_do_without(
+    opened: Open, tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    hf = opened(snapshot_bytes=NEVER_BYTES, history_bytes=0)
+    jobs = []
+    for _ in range(3):
+        newest = segments(folder)[-1]
+        while segments(folder)[-1] == newest:
+            jobs += fill(hf, 1)
+        assert snapshotter_of(hf).make() is not None
+    hf.close()
+    assert look_into(folder).oldest > 1
+    rot(snapshots(folder)[-1])
+    again = opened()
+    assert all(len(next(iter(again.job(job_id).results()))) == 300_000 for job_id in jobs)
+
+
 def test_a_snapshot_that_rots_is_passed_over(
     opened: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -204,9 +228,7 @@ def test_a_snapshot_that_rots_is_passed_over(
         assert snapshotter_of(hf).make() is not None
     hf.close()
     older, newest = snapshots(folder)
-    content = bytearray(newest.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    newest.write_bytes(content)
+    rot(newest)
     hf = opened()
     assert list(hf.job("2").results()) == [1]
     assert older.exists()

@@ -3,13 +3,15 @@
 from pathlib import Path
 from typing import Final
 
+from holdfast.core.errors import BrokenInvariant
 from holdfast.testing.disks import FaultyDisk
-from holdfast.wal import FileLog, FolderReader
+from holdfast.wal import FileLog, FolderReader, write_snapshot
 
 DATA: Final = Path("/data")
 WAL: Final = DATA / "wal"
 SNAPSHOTS: Final = DATA / "snapshots"
 SEGMENT_BYTES: Final = 8192
+PAYLOAD: Final = (b"state " * 9, b"", b"more state")
 SYNCS: Final = ("fsync", "fdatasync", "fsync_dir")
 
 
@@ -43,3 +45,18 @@ def long_log(count: int = 60, disk: FaultyDisk | None = None) -> tuple[FaultyDis
 def syncs_of(disk: FaultyDisk) -> int:
     """How many syncs of any kind this disk was asked for."""
     return sum(disk.operations[name] for name in SYNCS)
+
+
+def snap(disk: FaultyDisk, log: FileLog, position: int, *, log_id: str = "") -> Path:
+    """A snapshot of the history up to `position`, where a frame must end."""
+    head = log.chain_after(position)
+    if head is None:
+        raise BrokenInvariant(f"no frame ends at position {position}")
+    return write_snapshot(disk, DATA, position, head, log_id or log.log_id, PAYLOAD, b"hash")
+
+
+def flip(disk: FaultyDisk, path: Path, byte: int) -> None:
+    """One bit of a file rots."""
+    content = bytearray(disk.content(path))
+    content[byte] ^= 1
+    disk.plant(path, bytes(content))

@@ -8,23 +8,20 @@ from threading import Event, Thread
 
 import pytest
 
-from holdfast.core.errors import BrokenInvariant, LogFailed, OperatingError
+from holdfast.core.errors import BrokenInvariant, LogFailed
 from holdfast.testing.disks import FaultyDisk
 from holdfast.testing.logs import (
-    DATA,
     SEGMENT_BYTES,
     WAL,
     long_log,
     open_log,
     put,
     records_of,
-    segments_of,
     syncs_of,
 )
-from holdfast.wal import FileLog, HistoryGone, read_folder, write_kept, write_snapshot
+from holdfast.wal import FileLog, HistoryGone, write_snapshot
 
 MIB = 1024 * 1024
-ARCHIVE = Path("/archive")
 
 
 def test_segments_double_from_one_mebibyte_to_sixty_four(tmp_path: Path) -> None:
@@ -254,161 +251,6 @@ def test_an_opening_that_fails_leaves_no_descriptor_and_no_lock_behind() -> None
         assert disk._locks == {}
     assert 4 <= failures < 11
     assert syncs_of(disk) > total
-
-
-def test_dropping_needs_a_snapshot_that_stands_for_what_goes() -> None:
-    disk, log = long_log()
-    before = segments_of(disk)
-    with pytest.raises(BrokenInvariant, match="no snapshot"):
-        log.drop_segments(40)
-    assert segments_of(disk) == before
-    assert log.oldest == 1
-
-
-def test_dropped_segments_can_be_archived() -> None:
-    disk, log = long_log()
-    before = {path.name: disk.content(path) for path in segments_of(disk)}
-    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
-    log.drop_segments(40, archive=Path("/archive/old"))
-    moved = [path for path in disk.files() if path.parent == Path("/archive/old")]
-    assert moved
-    assert all(disk.content(path) == before[path.name] for path in moved)
-    assert not {path.name for path in moved} & {
-        path.name for path in disk.files() if path.parent == WAL
-    }
-
-
-def test_segments_are_copied_to_an_archive_on_another_disk(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    disk, log = long_log()
-    before = {path.name: disk.content(path) for path in segments_of(disk)}
-    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
-    rename = disk.rename
-
-    def across(source: Path, target: Path) -> None:
-        if source.parent != target.parent:
-            raise OSError(errno.EXDEV, "another disk")
-        rename(source, target)
-
-    monkeypatch.setattr(disk, "rename", across)
-    log.drop_segments(40, archive=Path("/archive"))
-    moved = [path for path in disk.files() if path.parent == Path("/archive")]
-    assert moved
-    assert all(disk.content(path) == before[path.name] for path in moved)
-
-
-class NoArchive(FaultyDisk):
-    """Nothing can be put into the archive: it is another's, another disk and full, or broken."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__()
-        self.code = code
-
-    def rename(self, source: Path, target: Path) -> None:
-        if target.parent == ARCHIVE and source.parent != ARCHIVE:
-            raise OSError(errno.EXDEV if self.code == errno.ENOSPC else self.code, "no")
-        super().rename(source, target)
-
-    def pwrite(self, fd: int, content: bytes, offset: int) -> int:
-        if self._of(fd).path.parent == ARCHIVE:
-            raise OSError(self.code, "no")
-        return super().pwrite(fd, content, offset)
-
-
-@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC, errno.EROFS])
-def test_an_archive_that_takes_nothing_harms_nothing(code: int) -> None:
-    disk, log = long_log(disk=NoArchive(code))
-    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
-    before = segments_of(disk)
-    with pytest.raises(OperatingError, match="stays where it is") as refused:
-        log.drop_segments(40, archive=ARCHIVE)
-    assert not isinstance(refused.value, LogFailed)
-    assert segments_of(disk) == before
-    assert len(records_of(log)) == 60
-    put(log, b"the log goes on")
-    log.drop_segments(40)
-    assert 1 < log.oldest <= 40
-
-
-def test_a_segment_of_another_log_in_the_archive_is_not_overwritten() -> None:
-    disk, log = long_log()
-    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
-    _, other = long_log()
-    first = segments_of(disk)[0]
-    theirs = other._disk.content(first)  # type: ignore[attr-defined]
-    disk.plant(ARCHIVE / first.name, theirs)
-    with pytest.raises(OperatingError, match="archive of its own"):
-        log.drop_segments(40, archive=ARCHIVE)
-    assert disk.content(ARCHIVE / first.name) == theirs
-    assert log.oldest == 1
-    # The very same segment is there when we died before the original was deleted.
-    disk.plant(ARCHIVE / first.name, disk.content(first))
-    log.drop_segments(40, archive=ARCHIVE)
-    assert log.oldest > 1
-
-
-def test_a_large_archive_does_not_hold_up_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, log = long_log()
-    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
-    rename = disk.rename
-
-    def across(source: Path, target: Path) -> None:
-        if source.parent != target.parent:
-            # Somebody appends in the middle of it, and a new segment is begun.
-            writer = Thread(target=put, args=(log, b"x" * 5000))
-            writer.start()
-            writer.join(60)
-            assert not writer.is_alive()
-            raise OSError(errno.EXDEV, "another disk")
-        rename(source, target)
-
-    monkeypatch.setattr(disk, "rename", across)
-    before = log.last
-    log.drop_segments(40, archive=ARCHIVE)
-    assert log.last > before
-    assert records_of(log, log.last) == [b"x" * 5000]
-    disk.restart()
-    assert records_of(open_log(disk), log.last) == [b"x" * 5000]
-
-
-def test_a_kept_record_is_found_though_its_segment_goes_while_it_is_looked_for() -> None:
-    disk, log = long_log()
-    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
-    write_kept(disk, DATA, log.last, [(3, 0, 0, 1, b"kept")])
-    stale = read_folder(DATA, disk=disk)
-    opening = disk.open
-
-    def dropping(path: Path, *, write: bool = False, create: bool = False) -> int:
-        if path == segments_of(disk)[0]:
-            disk.open = opening  # type: ignore[method-assign]
-            log.drop_segments(40)
-        return opening(path, write=write, create=create)
-
-    disk.open = dropping  # type: ignore[method-assign]
-    assert log.record(3)[1] == b"kept"
-    assert log.oldest > 3
-    assert stale.oldest == 1
-    assert stale.record(3)[1] == b"kept"
-    with pytest.raises(HistoryGone) as gone:
-        stale.record(2)
-    assert gone.value.oldest > 3
-
-
-def test_kept_records_outlive_their_segment() -> None:
-    disk, log = long_log()
-    frame, record = log.record(3)
-    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
-    write_kept(disk, DATA, log.last, [(3, frame.at, frame.wall, frame.epoch, record)])
-    log.drop_segments(40)
-    assert log.oldest > 3
-    kept, content = log.record(3)
-    assert content == record
-    assert (kept.first, kept.last, kept.chain) == (3, 3, b"")
-    with pytest.raises(HistoryGone):
-        log.record(2)
-    disk.restart()
-    assert open_log(disk).record(3)[1] == record
 
 
 @pytest.mark.slow

@@ -2,42 +2,23 @@
 
 import errno
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from holdfast.core.errors import BrokenInvariant
-from holdfast.testing.disks import CrashNow, FaultyDisk
-from holdfast.testing.logs import DATA, SNAPSHOTS, long_log, open_log
+from holdfast.testing.disks import FaultyDisk
+from holdfast.testing.logs import DATA, PAYLOAD, SNAPSHOTS, flip, long_log, open_log, snap
 from holdfast.wal import (
     FileLog,
-    HistoryGone,
     LogDamaged,
     NewerFormat,
-    clear_leftovers,
-    drop_snapshots,
     newest_snapshot,
     verify_snapshot,
     write_kept,
     write_snapshot,
 )
-from holdfast.wal.disk import make_folder
 from holdfast.wal.kept import KeptRecords
 from holdfast.wal.snapshots import SNAPSHOT_HEADER_BYTES, peek, snapshot_paths
-
-PAYLOAD = [b"state " * 9, b"", b"more state"]
-
-
-def snap(disk: FaultyDisk, log: FileLog, position: int, *, log_id: str = "") -> Path:
-    head = log.chain_after(position)
-    assert head is not None
-    return write_snapshot(disk, DATA, position, head, log_id or log.log_id, PAYLOAD, b"hash")
-
-
-def flip(disk: FaultyDisk, path: Path, byte: int) -> None:
-    content = bytearray(disk.content(path))
-    content[byte] ^= 1
-    disk.plant(path, bytes(content))
 
 
 def test_what_was_written_is_what_is_found() -> None:
@@ -230,41 +211,6 @@ def test_a_snapshot_that_does_not_read_back_is_never_installed() -> None:
     assert snapshot_paths(disk, DATA) == []
 
 
-def test_segments_go_only_when_the_name_of_their_snapshot_is_safe() -> None:
-    """The writer of the snapshot died before it could sync the directory."""
-    disk, log = long_log()
-    make_folder(disk, SNAPSHOTS)
-
-    def die(name: str, path: Path) -> None:
-        if name == "fsync_dir" and path.name == "snapshots":
-            raise CrashNow
-
-    disk.on_operation = die
-    with pytest.raises(CrashNow):
-        snap(disk, log, 60)
-    disk.on_operation = None
-    disk.restart()
-    log = open_log(disk)
-    log.drop_segments(61)
-    assert log.oldest > 1
-    for number in range(20):
-        after = disk.image(Random(number))
-        again = open_log(after)
-        assert newest_snapshot(after, DATA, again).snapshot is not None
-
-
-def test_an_archived_segment_is_safe_where_it_goes_before_it_is_gone_where_it_was() -> None:
-    disk, log = long_log()
-    snap(disk, log, 60)
-    order: list[str] = []
-    disk.on_operation = lambda name, path: order.append(f"{name} {path}")
-    log.drop_segments(20, archive=Path("/archive"))
-    moves = [place for place, done in enumerate(order) if done.startswith("rename")]
-    assert moves
-    for place in moves:
-        assert order[place + 1 : place + 3] == ["fsync_dir /archive", "fsync_dir /data/wal"]
-
-
 def test_a_half_written_snapshot_is_not_one() -> None:
     disk, log = long_log(3)
     disk.plant(SNAPSHOTS / f"{3:020d}.tmp", b"half")
@@ -279,52 +225,6 @@ def test_a_state_hash_that_does_not_fit_is_refused() -> None:
         write_snapshot(disk, DATA, 1, log.head, log.log_id, PAYLOAD, b"h" * 65)
     head = write_snapshot(disk, DATA, 1, log.head, log.log_id, PAYLOAD, b"h\0" * 32)
     assert peek(disk, head).state_hash == b"h\0" * 32
-
-
-def test_only_the_newest_snapshots_stay_and_their_kept_records_with_them() -> None:
-    disk, log = long_log()
-    for position in (10, 20, 30):
-        snap(disk, log, position)
-        write_kept(disk, DATA, position, [])
-    assert [path.stem[-2:] for path in drop_snapshots(disk, DATA)] == ["10"]
-    left = [path.name[-7:] for path in disk.files() if path.parent == SNAPSHOTS]
-    assert left == ["20.kept", "20.snap", "30.kept", "30.snap"]
-    drop_snapshots(disk, DATA, keep=0)
-    assert len(snapshot_paths(disk, DATA)) == 1
-
-
-def test_files_that_are_not_ours_are_neither_counted_nor_removed() -> None:
-    """Two of them would else pass for the newest two, and all real snapshots would go."""
-    disk, log = long_log()
-    strangers = [SNAPSHOTS / name for name in ("old.snap", "z.snap", "notes.kept", "z.tmp")]
-    for path in strangers:
-        disk.plant(path, b"mine")
-    for position in (10, 20, 30):
-        snap(disk, log, position)
-    drop_snapshots(disk, DATA)
-    clear_leftovers(disk, DATA)
-    assert newest_snapshot(disk, DATA, log).rejected == ()
-    assert [int(path.stem) for path in snapshot_paths(disk, DATA)] == [20, 30]
-    assert all(disk.content(path) == b"mine" for path in strangers)
-
-
-def test_what_a_death_left_half_written_is_removed() -> None:
-    disk, log = long_log()
-    for name in (f"{7:020d}.tmp", f"{8:020d}.kept-tmp"):
-        disk.plant(SNAPSHOTS / name, b"half")
-    snap(disk, log, 20)
-    clear_leftovers(disk, DATA)
-    assert [path.name for path in disk.files() if path.parent == SNAPSHOTS] == [f"{20:020d}.snap"]
-
-
-def test_records_kept_for_a_snapshot_that_never_came_to_be_go_with_the_older_ones() -> None:
-    disk, log = long_log()
-    for position in (10, 20, 30):
-        write_kept(disk, DATA, position - 5, [])
-        snap(disk, log, position)
-    drop_snapshots(disk, DATA)
-    left = [path.name[-7:] for path in disk.files() if path.parent == SNAPSHOTS]
-    assert left == ["20.snap", "25.kept", "30.snap"]
 
 
 def test_a_newer_format_that_alone_stands_for_dropped_history_is_no_damage(
@@ -356,118 +256,3 @@ def test_a_newer_format_is_passed_over_and_reported_while_another_will_do(
     assert found.snapshot is not None
     assert found.snapshot.position == 40
     assert [rejected.path for rejected in found.rejected] == [bad]
-
-
-# Kept records.
-
-KEPT = [(9, 90, 900, 2, b"nine"), (4, 40, 400, 1, b""), (7, 70, 700, 2, b"seven" * 50)]
-
-
-def kept_file() -> tuple[FaultyDisk, Path]:
-    disk = FaultyDisk()
-    return disk, write_kept(disk, DATA, 20, KEPT)
-
-
-def test_kept_records_are_found_by_position() -> None:
-    disk, _ = kept_file()
-    kept = KeptRecords(disk, DATA)
-    for position, at, wall, epoch, content in KEPT:
-        frame = kept.find(position, 100)
-        assert (frame.first, frame.at, frame.wall, frame.epoch) == (position, at, wall, epoch)
-        assert frame.records == (content,)
-    for position in (1, 5, 8, 10):
-        with pytest.raises(HistoryGone):
-            kept.find(position, 100)
-
-
-def test_kept_records_of_a_newer_snapshot_are_seen_without_reopening() -> None:
-    disk, path = kept_file()
-    kept = KeptRecords(disk, DATA)
-    assert kept.find(9, 100).records == (b"nine",)
-    write_kept(disk, DATA, 30, [(9, 0, 0, 1, b"nine"), (25, 0, 0, 1, b"new")])
-    assert kept.find(25, 100).records == (b"new",)
-    disk.unlink(path)
-    assert kept.find(9, 100).records == (b"nine",)
-    with pytest.raises(HistoryGone):
-        kept.find(4, 100)
-
-
-def test_kept_records_replaced_while_they_are_looked_for_are_found() -> None:
-    disk, path = kept_file()
-    kept = KeptRecords(disk, DATA)
-    listing = disk.listdir
-
-    def late(place: Path) -> list[str]:
-        names = listing(place)
-        disk.listdir = listing  # type: ignore[method-assign]
-        write_kept(disk, DATA, 30, KEPT)
-        disk.unlink(path)
-        return names
-
-    disk.listdir = late  # type: ignore[method-assign]
-    assert kept.find(9, 100).records == (b"nine",)
-    assert set(kept._known) == {f"{30:020d}.kept"}
-
-
-def test_only_the_lists_of_files_that_are_there_stay_in_memory() -> None:
-    disk = FaultyDisk()
-    kept = KeptRecords(disk, DATA)
-    for position in range(20, 40):
-        path = write_kept(disk, DATA, position, KEPT)
-        assert kept.find(9, 100).records == (b"nine",)
-        disk.unlink(path)
-    assert len(kept._known) == 1
-
-
-def test_no_kept_records_at_all_means_that_history_is_gone() -> None:
-    with pytest.raises(HistoryGone):
-        KeptRecords(FaultyDisk(), DATA).find(1, 5)
-
-
-def test_many_kept_records_are_written_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.wal.kept.BATCH_BYTES", 100)
-    disk = FaultyDisk()
-    write_kept(disk, DATA, 500, ((n, n, n, 1, b"%d" % n) for n in range(1, 300, 3)))
-    kept = KeptRecords(disk, DATA)
-    assert [kept.find(n, 400).records[0] for n in range(1, 300, 3)] == [
-        b"%d" % n for n in range(1, 300, 3)
-    ]
-
-
-@pytest.mark.parametrize("part", range(8))
-def test_every_flipped_bit_of_kept_records_is_seen(part: int) -> None:
-    """Never a wrong record, and never the claim that a kept record is gone."""
-    disk, path = kept_file()
-    content = bytearray(disk.content(path))
-    for bit in range(part, len(content) * 8, 8):
-        content[bit // 8] ^= 1 << bit % 8
-        disk.plant(path, bytes(content))
-        kept = KeptRecords(disk, DATA)
-        seen = 0
-        for position, at, wall, epoch, record in KEPT:
-            try:
-                frame = kept.find(position, 100)
-            except LogDamaged:
-                seen += 1
-                continue
-            assert (frame.at, frame.wall, frame.epoch) == (at, wall, epoch)
-            assert frame.records == (record,)
-        assert seen
-        content[bit // 8] ^= 1 << bit % 8
-
-
-def test_a_kept_record_in_an_older_file_stands_in_for_a_damaged_newer_one() -> None:
-    disk, _ = kept_file()
-    newer = write_kept(disk, DATA, 30, KEPT)
-    flip(disk, newer, 60)
-    flip(disk, newer, len(disk.content(newer)) - 1)
-    assert KeptRecords(disk, DATA).find(9, 100).records == (b"nine",)
-
-
-def test_kept_records_cut_anywhere_are_seen() -> None:
-    disk, path = kept_file()
-    content = disk.content(path)
-    for size in range(len(content)):
-        disk.plant(path, content[:size])
-        with pytest.raises(LogDamaged):
-            KeptRecords(disk, DATA).find(9, 100)
