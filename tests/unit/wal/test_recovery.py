@@ -235,8 +235,13 @@ def test_a_torn_tail_is_kept_aside_and_reported() -> None:
     content[end + 40 : end + 90] = b"h" * 50
     disk.restart()
     disk.plant(path, bytes(content))
+    order: list[str] = []
+    disk.on_operation = lambda name, path: order.append(f"{name} {path.name}")
     again = open_log(disk)
     torn = again.torn
+    # The copy is safe before anything is cut.
+    cut = order.index(f"pwrite {path.name}")
+    assert order[cut - 2 : cut] == ["fsync torn-2-1", "fsync_dir wal"]
     assert torn is not None
     assert (torn.position, torn.size, torn.segment, torn.offset) == (2, 90, path, end)
     assert torn.kept == WAL / "torn-2-1"
