@@ -4,6 +4,7 @@ import gc
 import os
 import socket
 from collections.abc import Iterator
+from logging import getLogger
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +17,8 @@ from holdfast.core.record import decode_record
 from holdfast.core.state import State
 from holdfast.version import VERSION
 from holdfast.wal import Disk, Frame, RealDisk, newest_snapshot
+
+logger = getLogger("holdfast")
 
 
 class Readable(Protocol):
@@ -72,6 +75,8 @@ def replay_frames(state: State, log: Readable, until: int | None = None) -> Stat
 def _from_snapshot(log: Readable, folder: Path, disk: Disk, until: int | None) -> State:
     choice = newest_snapshot(disk, folder, log)
     snapshot = choice.snapshot
+    for rejected in choice.rejected:
+        logger.warning("a snapshot was passed over: %s: %s", rejected.path.name, rejected.why)
     if snapshot is None or (until is not None and snapshot.position > until):
         if log.oldest > 1:
             raise OperatingError(
