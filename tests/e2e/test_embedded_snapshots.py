@@ -190,8 +190,8 @@ def test_foreign_files_and_leftovers_beside_the_snapshots_are_no_trouble(
 def test_a_snapshot_that_cannot_be_recorded_leaves_nobody_waiting(opened: Open) -> None:
     embedded = opened()._local._embedded
     nonsense: Any = "not a position"
+    command = c.InstallSnapshot(at_position=nonsense, state_hash="")
     with pytest.raises(LogFailed):
-        command = c.InstallSnapshot(at_position=nonsense, state_hash="")
         embedded._taken.install(embedded.engine.post, command)
 
 

@@ -47,8 +47,11 @@ class Batch(Struct, frozen=True):
 
 
 class Coordinator:
-    def __init__(self, state: State, clock: Clock, dice: Dice) -> None:
+    """`term_ms` is how long leases of workers elsewhere live unrenewed; zero: there are none."""
+
+    def __init__(self, state: State, clock: Clock, dice: Dice, *, term_ms: int = 0) -> None:
         self.state = state
+        self.term_ms = term_ms
         self.clock = clock
         self.dice = dice
         self.watchers = Watchers(state)
@@ -58,6 +61,8 @@ class Coordinator:
         self.written = 0
         self._pending: list[bytes] = []
         self._flying: Batch | None = None
+        self._flying_since: Instant = self.now()
+        self._present_at: Instant = self.now()
         self._answers: deque[
             tuple[Position, Callable[[], None], Callable[[Exception], None]]
         ] = deque()
@@ -76,6 +81,24 @@ class Coordinator:
         """
         if self.failure is not None:
             raise self.failure
+        self.excuse_absence()
+        return self._judge(command, actor, request_id, reason)
+
+    def excuse_absence(self) -> None:
+        """An outage of ours is nobody's fault. Where we were away, or the disk was, for a quarter
+        of a term, nobody could renew: before anything else is judged every lease gets a new term.
+        """
+        if not self.term_ms:
+            return
+        now, patience_ms = self.now(), self.term_ms // 4
+        was_away = now - self._present_at > patience_ms
+        self._present_at = now
+        if self._flying is not None and now - self._flying_since > patience_ms:
+            was_away, self._flying_since = True, now
+        if was_away and self.failure is None:
+            self._judge(c.RearmLeases(term_ms=self.term_ms), "coordinator", "", "")
+
+    def _judge(self, command: c.Command, actor: str, request_id: str, reason: str) -> Decision:
         now = self.now()
         try:
             decision = decide(self.state, command, now)
@@ -120,6 +143,7 @@ class Coordinator:
             return None
         records, self._pending = self._pending, []
         self._flying = Batch(records, self.state.time, self.clock.wall(), self.state.position)
+        self._flying_since = self.now()
         return self._flying
 
     def pending_record(self, position: Position) -> bytes | None:
@@ -135,6 +159,7 @@ class Coordinator:
         return not self._pending or self.failure is not None
 
     def became_durable(self, position: Position) -> None:
+        self.excuse_absence()
         self.durable = position
         self._flying = None
         self.watchers.tell(position)

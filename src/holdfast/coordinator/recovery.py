@@ -8,6 +8,7 @@ from logging import getLogger
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.coordinator.settings import LEASE_TERM_MS
 from holdfast.core import commands as c
 from holdfast.core.apply import apply
 from holdfast.core.errors import BrokenInvariant, OperatingError
@@ -92,7 +93,8 @@ def _from_snapshot(log: Readable, folder: Path, disk: Disk, until: int | None) -
 
 
 def opening(log_id: str, epoch: int, torn_bytes: int, term_ms: int) -> c.OpenLog:
-    """The command that takes the log over."""
+    """The command that takes the log over. `term_ms` zero: workers and feeders are in our own
+    process; leases that a server granted before still get their term."""
     return c.OpenLog(
         log_id=log_id,
         epoch=epoch,
@@ -100,5 +102,6 @@ def opening(log_id: str, epoch: int, torn_bytes: int, term_ms: int) -> c.OpenLog
         host=socket.gethostname(),
         pid=os.getpid(),
         torn_bytes=torn_bytes,
-        term_ms=term_ms,
+        term_ms=term_ms or LEASE_TERM_MS,
+        served=bool(term_ms),
     )

@@ -78,7 +78,8 @@ def take_folder(path: Path, *, term_ms: int) -> Taken:
     source = FileLog.open(path)
     try:
         state = _replayed(source)
-        coordinator = Coordinator(state, SystemClock(state.time), SystemDice())
+        clock, dice = SystemClock(state.time), SystemDice()
+        coordinator = Coordinator(state, clock, dice, term_ms=term_ms)
         torn = source.torn
         if torn is not None:
             log.warning(

@@ -13,6 +13,9 @@ CALENDAR_MS = 1_000
 
 FORGET_MS = 60_000
 
+PRESENCES_A_TERM = 8
+"""How often in a term the coordinator takes a turn while leases may run out."""
+
 
 class Rounds:
     """Places work whenever something changed. Wakes by itself when a delayed task comes due."""
@@ -68,6 +71,9 @@ class Ticker:
         """When the state itself expects something, by either clock; zero for never."""
         state, now = self._coordinator.state, self._coordinator.now()
         dues = [holder.soonest for holder in state.holders.values() if holder.soonest != NEVER]
+        if dues and self._coordinator.term_ms:
+            # Being there often enough is what tells an absence from an idle hour.
+            dues.append(Instant(now + self._coordinator.term_ms // PRESENCES_A_TERM))
         if state.timers:
             dues.append(state.timers[0][0])
         if state.wall_timers:

@@ -51,6 +51,15 @@ def clock_of(service: Service) -> ManualClock:
     return service.clock
 
 
+def pass_time(service: Service, ms: int) -> None:
+    """Time goes by while the coordinator is at work: it takes its turns, so it was not away."""
+    while ms > 0:
+        step = min(ms, TERM_MS // 8)
+        clock_of(service).advance(step)
+        service.coordinator.excuse_absence()
+        ms -= step
+
+
 def test_a_worker_with_nothing_to_do_waits_and_is_answered_when_work_comes() -> None:
     service = a_service()
     worker = Post(service)
@@ -188,7 +197,7 @@ def test_a_stale_completion_is_refused_for_good_and_writes_nothing() -> None:
     job_id = submit(service)
     worker = Post(service)
     worker.hear()
-    clock_of(service).advance(TERM_MS)
+    pass_time(service, TERM_MS)
     other = Post(service, name="other")
     assert leases_of(other.hear().runs) == (2,)
     records = len(service.records())
@@ -204,7 +213,7 @@ def test_a_completion_past_its_time_meets_the_expiry_first() -> None:
     job_id = submit(service)
     worker = Post(service)
     worker.hear()
-    clock_of(service).advance(TERM_MS)
+    pass_time(service, TERM_MS)
     worker.say(done=(done(job_id, 0, 1),))
     # No tick has come yet: the message itself made the expiry be recorded.
     assert service.record(service.coordinator.state.position).command == "ExpireLeases"
@@ -220,10 +229,10 @@ def test_the_tick_ends_what_nobody_renews() -> None:
     service = a_service(TERM_MS)
     submit(service)
     Post(service).hear()
-    clock_of(service).advance(TERM_MS - 1)
+    pass_time(service, TERM_MS - 1)
     service.settle()
     assert told(service, e.AttemptsReturned) == []
-    clock_of(service).advance(1)
+    pass_time(service, 1)
     service.settle()
     assert len(told(service, e.AttemptsReturned)) == 1
 
@@ -251,9 +260,9 @@ def test_a_lease_that_started_and_is_held_no_more_is_not_renewed() -> None:
     worker = Post(service)
     worker.hear(slots=2)
     worker.hear(slots=2, held=(1, 2), started=(Started(job_id, Index(1), LeaseId(2), 0),))
-    clock_of(service).advance(TERM_MS // 2)
+    pass_time(service, TERM_MS // 2)
     worker.say(slots=2, held=(1,))
-    clock_of(service).advance(TERM_MS // 2)
+    pass_time(service, TERM_MS // 2)
     service.settle()
     (returned,) = told(service, e.AttemptsReturned)
     assert [(end.lease_id, end.reason) for end in returned.ends] == [(2, "lease_expired")]
@@ -264,7 +273,7 @@ def test_an_outage_of_the_coordinator_costs_nobody_a_lease() -> None:
     job_id = submit(service)
     worker = Post(service)
     worker.hear()
-    clock_of(service).advance(10 * TERM_MS)
+    pass_time(service, 10 * TERM_MS)
     service.crash()
     (rearmed,) = told(service, e.LeasesRearmed)
     assert rearmed.until == service.clock.now() + TERM_MS
@@ -369,3 +378,37 @@ def test_tasks_that_queue_behind_others_are_asked_back_when_another_worker_idles
     assert recalls
     assert set(recalls) < set(held)
     assert told(service, e.AttemptsReturned) == []
+
+
+def test_an_absence_of_the_coordinator_is_nobodys_fault() -> None:
+    service = a_service(TERM_MS)
+    job_id = submit(service)
+    worker = Post(service)
+    (lease,) = leases_of(worker.hear().runs)
+    worker.hear(held=(lease,), started=(Started(job_id, Index(0), LeaseId(lease), 1),))
+    clock_of(service).advance(TERM_MS + 1)
+    reply = worker.hear(seen=2, done=(done(job_id, 0, lease),))
+    assert reply.verdicts == ()
+    assert len(told(service, e.LeasesRearmed)) == 1
+    assert told(service, e.AttemptsReturned) == []
+
+
+def test_a_disk_that_was_slow_is_nobodys_fault() -> None:
+    service = a_service(TERM_MS)
+    job_id = submit(service)
+    worker = Post(service)
+    (lease,) = leases_of(worker.hear().runs)
+    worker.hear(held=(lease,), started=(Started(job_id, Index(0), LeaseId(lease), 1),))
+    submit_under_way = service.do(c.SubmitJob(spec=SPEC, items=(b"x",)))
+    assert isinstance(submit_under_way, Accepted)
+    assert service.turn()
+    for _ in range(16):
+        clock_of(service).advance(TERM_MS // 8)
+        service.turn()
+    service.synced()
+    service.settle()
+    assert told(service, e.AttemptsReturned) == []
+    assert told(service, e.LeasesRearmed)
+    pass_time(service, TERM_MS)
+    service.settle()
+    assert len(told(service, e.AttemptsReturned)) == 1

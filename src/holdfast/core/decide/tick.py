@@ -18,8 +18,7 @@ def tick(state: State, command: c.Tick, now: Instant) -> Decision:
     what nobody needs is forgotten. A job is touched by one rule a tick; the next takes the rest."""
     events: list[e.AnyEvent] = []
     touched: set[JobId] = set()
-    holders = state.holders.values() if command.may_expire else ()
-    due = [task for holder in holders for task in holder.due(now)]
+    due = [task for holder in state.holders.values() for task in holder.due(now)]
     events.extend(ends_by_job(state, due, EndReason.LEASE_EXPIRED, now, unrenewed))
     touched.update(task.job_id for task in due)
     for job in _due_jobs(state, command, now):
