@@ -6,7 +6,7 @@ import pytest
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.apply import FOLDS, apply
-from holdfast.core.decide import decide
+from holdfast.core.decide import decide, jobs
 from holdfast.core.decision import Accepted, Reason, Refused
 from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
 from holdfast.core.freeze import fingerprint, freeze, thaw
@@ -272,3 +272,15 @@ def test_a_start_report_of_a_batch_with_one_lease_twice_is_one_start() -> None:
     (event,) = stage.world.did(command)
     assert isinstance(event, e.AttemptsStarted)
     assert len(event.starts) == 1
+
+
+def test_a_worker_of_both_kinds_of_lease_loses_only_those_that_died_with_the_program() -> None:
+    world = World()
+    world.submit("j", 2)
+    world.grant("j", 0)
+    world.grant("j", 1, term_ms=100)
+    world.crash()
+    opened = world.open(term_ms=1_000)
+    assert names(opened) == ["LogOpened", "AttemptsReturned", "LeasesRearmed"]
+    assert world.task("j", 1).expires_at == world.now + 1_000
+    assert world.troubles() == ()
