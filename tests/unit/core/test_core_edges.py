@@ -284,3 +284,42 @@ def test_a_worker_of_both_kinds_of_lease_loses_only_those_that_died_with_the_pro
     assert names(opened) == ["LogOpened", "AttemptsReturned", "LeasesRearmed"]
     assert world.task("j", 1).expires_at == world.now + 1_000
     assert world.troubles() == ()
+
+
+def test_however_many_jobs_run_out_of_time_one_tick_stops_them_all() -> None:
+    world = World()
+    for number in range(20):
+        spec = JobSpec(name="n", kind="k", target="t", job_timeout_ms=100 + number * 7 % 20)
+        world.submit(f"j{number}", spec=spec)
+    late = JobSpec(name="n", kind="k", target="t", job_timeout_ms=1_000)
+    world.submit("late", spec=late)
+    world.sleep(120)
+    stopped = [event.job_id for event in world.tick() if isinstance(event, e.JobCancelled)]
+    assert sorted(stopped) == sorted(f"j{number}" for number in range(20))
+    assert job_state(world.state.jobs[JobId("late")]) == "PENDING"
+
+
+def test_a_deadline_that_comes_after_its_job_was_forgotten_is_nobodys() -> None:
+    world = World()
+    world.submit("j", deadline_wall=world.wall + 1_000)
+    (lease_id,) = world.grant("j")
+    world.commit("j", 0, lease_id)
+    world.tick(keep_finished=0, keep_finished_ms=0)
+    assert world.state.jobs == {}
+    world.sleep(1_000)
+    assert world.tick() == ()
+
+
+def test_a_task_that_was_moved_and_never_leased_misses_its_scheduling_deadline_too() -> None:
+    world = World()
+    spec = JobSpec(name="n", kind="k", target="t", schedule_timeout_ms=100)
+    world.submit("j", 3, spec=spec)
+    (lease_id,) = world.grant("j", 0)
+    world.release("j", 0, lease_id)
+    world.did(c.RescheduleTask(job_id=JOB, index=Index(2), delay_ms=5_000))
+    world.sleep(100)
+    (event,) = world.tick()
+    assert isinstance(event, e.TasksUnschedulable)
+    assert event.spans == (e.Span(Index(1), Index(2)),)
+    assert world.leasable() == {JOB: [0]}
+    assert world.troubles() == ()

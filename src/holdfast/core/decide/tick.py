@@ -33,9 +33,9 @@ def _due_jobs(state: State, command: c.Tick, now: Instant) -> list[Job]:
     """Jobs with a timer that has passed, each once, in the order of their timers."""
     found: dict[JobId, Job] = {}
     for timers, limit in ((state.timers, now), (state.wall_timers, command.wall)):
-        for at, job_id in _passed(timers, limit):
+        for _, job_id in _passed(timers, limit):
             job = state.jobs.get(job_id)
-            if job is not None and at <= limit:
+            if job is not None:
                 found[job_id] = job
     return list(found.values())
 
