@@ -274,6 +274,37 @@ def test_a_start_report_of_a_batch_with_one_lease_twice_is_one_start() -> None:
     assert len(event.starts) == 1
 
 
+def test_an_open_job_cannot_be_fed_beyond_what_memory_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jobs, "MOST_TASKS", 3)
+    world = World()
+    world.submit("j", items=(b"a", b"b"), sealed=False)
+    decision = world.do(c.AddTasks(job_id=JOB, first=2, items=(b"c", b"d")))
+    assert isinstance(decision, Refused)
+    assert decision.code is Reason.TOO_LARGE
+    assert world.did(c.AddTasks(job_id=JOB, first=2, items=(b"c",)))
+
+
+def test_a_job_with_the_largest_number_for_a_name_does_not_end_the_numbering() -> None:
+    world = World()
+    assert isinstance(world.submit("9" * 15), Accepted)
+    answers = [world.do(c.SubmitJob(spec=FRAGILE, count=1)) for _ in range(2)]
+    assert [getattr(a, "answer", a) for a in answers] == ["1" + "0" * 15, "1" + "0" * 14 + "1"]
+
+
+def test_a_key_of_a_forgotten_job_of_its_own_name_is_gone_and_makes_no_second_job() -> None:
+    world = World()
+    world.submit("report", key="k", digest=b"1")
+    (lease_id,) = world.grant("report")
+    world.commit("report", 0, lease_id)
+    world.tick(keep_finished=0, keep_finished_ms=0)
+    assert world.state.jobs == {}
+    repeat = world.submit("report", key="k", digest=b"1")
+    assert isinstance(repeat, Refused)
+    assert (repeat.code, "job report" in repeat.message) == (Reason.GONE, True)
+
+
 def test_a_worker_of_both_kinds_of_lease_loses_only_those_that_died_with_the_program() -> None:
     world = World()
     world.submit("j", 2)
