@@ -8,7 +8,7 @@ from holdfast.core.decide.operator import spans_of
 from holdfast.core.decide.tenure import unrenewed
 from holdfast.core.decision import Accepted, Decision
 from holdfast.core.ids import NEVER, Index, Instant, JobId
-from holdfast.core.job import DEADLINE, JOB_TIMED_OUT, Job, is_finished, only_owes
+from holdfast.core.job import DEADLINE, JOB_TIMED_OUT, Job, only_owes
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, TaskState
 
@@ -17,14 +17,12 @@ def tick(state: State, command: c.Tick, now: Instant) -> Decision:
     """Leases past their time end, calendar instants come due, limits in time take effect, and
     what nobody needs is forgotten. A job is touched by one rule a tick; the next takes the rest."""
     events: list[e.AnyEvent] = []
-    touched: set[JobId] = set()
     due = [task for holder in state.holders.values() for task in holder.due(now)]
     events.extend(ends_by_job(state, due, EndReason.LEASE_EXPIRED, now, unrenewed))
-    touched.update(task.job_id for task in due)
+    settled = {task.job_id for task in due}
     for job in _due_jobs(state, command, now):
-        if job.job_id not in touched:
+        if job.job_id not in settled:
             events.extend(_judge(job, command, now))
-            touched.add(job.job_id)
     events.extend(_forget(state, command, now))
     return Accepted(tuple(events))
 
@@ -104,9 +102,7 @@ def _forget(state: State, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ..
     for job_id in state.finished:
         if len(gone) >= min(excess, command.most):
             break
-        job = state.jobs.get(job_id)
-        if job is None or job_id in gone or not is_finished(job):
-            continue
+        job = state.job_of(job_id)
         if job.updated_at + command.keep_finished_ms > now:
             break
         if job_id not in command.held and not job.quarantined:
