@@ -121,6 +121,9 @@ LIES: dict[str, tuple[str, str, Callable[[Stage], e.AnyEvent]]] = {
     "an opening that rearms nothing": (
         "S7", "running past its time", lambda _: msgspec.structs.replace(OPENED, epoch=2),
     ),
+    "an opening that leaves a lease its old term": (
+        "S7", "running by time", lambda _: msgspec.structs.replace(OPENED, epoch=2),
+    ),
     "a second commit": ("C1", "succeeded", commit_of),
     "a second commit of what still owes": ("C1", "committed, owing one", commit_of),
     "a commit under another lease": (
