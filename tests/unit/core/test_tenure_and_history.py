@@ -11,7 +11,7 @@ from holdfast.core.ids import Index, Instant, JobId, Position, WorkerId
 from holdfast.core.job import job_reason, job_state
 from holdfast.core.reports import Done, Failed, Started
 from holdfast.core.spec import JobSpec, RetryPolicy
-from holdfast.testing.stages import JOB, stage_of
+from holdfast.testing.stages import JOB, TERM_MS, stage_of
 from holdfast.testing.world import START, World
 
 W = WorkerId("w")
@@ -192,3 +192,14 @@ def test_a_start_that_was_heard_of_is_not_moved_by_the_end(report: str) -> None:
     (event,) = getattr(stage.world, report)(JOB, 0, stage.lease_id).events
     (told,) = getattr(event, "ends", ()) or getattr(event, "commits", ())
     assert told.started_at == START
+
+
+@pytest.mark.parametrize("jump_ms", [10**9, -(10**6)])
+def test_a_jump_of_the_wall_clock_neither_ends_a_lease_nor_keeps_one(jump_ms: int) -> None:
+    stage = stage_of("running by time")
+    stage.world.wall = Instant(stage.world.wall + jump_ms)
+    assert stage.world.tick() == ()
+    stage.world.sleep(TERM_MS)
+    (event,) = stage.world.tick()
+    assert isinstance(event, e.AttemptsReturned)
+    assert event.ends[0].reason == "lease_expired"
