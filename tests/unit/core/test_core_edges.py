@@ -354,3 +354,14 @@ def test_a_task_that_was_moved_and_never_leased_misses_its_scheduling_deadline_t
     assert event.spans == (e.Span(Index(1), Index(2)),)
     assert world.leasable() == {JOB: [0]}
     assert world.troubles() == ()
+
+
+def test_a_delayed_job_has_its_whole_scheduling_time_once_it_may_begin() -> None:
+    world = World()
+    spec = JobSpec(name="n", kind="k", target="t", schedule_timeout_ms=100)
+    world.submit("j", spec=spec, delay_ms=1_000)
+    world.sleep(1_099)
+    assert world.tick() == ()
+    assert world.leasable() == {JOB: [0]}
+    world.sleep(1)
+    assert names(world.tick()) == ["TasksUnschedulable"]

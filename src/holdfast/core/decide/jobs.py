@@ -48,7 +48,8 @@ def submit(state: State, command: c.SubmitJob, now: Instant) -> Decision:
         not_before_wall=command.not_before_wall,
         times_out_at=_after(now, spec.job_timeout_ms),
         deadline_wall=command.deadline_wall,
-        schedule_by=_after(now, spec.schedule_timeout_ms),
+        # Nobody can take a task before its time, so the wait for somebody begins then.
+        schedule_by=_after(Instant(now + command.delay_ms), spec.schedule_timeout_ms),
     )
     return Accepted((submitted,), job_id)
 
