@@ -53,7 +53,7 @@ def _passed(heap: list[tuple[Instant, JobId]], limit: Instant) -> list[tuple[Ins
 def _judge(job: Job, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ...]:
     """The one thing that the passing of time does to this job now."""
     # What has committed is delivered whatever the time: there is nothing to stop any more.
-    if only_owes(job) or job.cause:
+    if only_owes(job):
         return ()
     if _past(job.deadline_wall, command.wall):
         return stop_rest(job, DEADLINE, "its deadline has passed", now)
