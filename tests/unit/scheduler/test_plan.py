@@ -1,5 +1,6 @@
 """Placing work: what fits goes where it fits, in the order it came, and nothing is overfilled."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +38,9 @@ def test_a_run_is_one_task_until_known_then_about_fifty_milliseconds_of_work() -
     assert run_length(None) == 1
     assert run_length(0) == LONGEST_RUN
     assert run_length(10**9) == 1
-    assert 1 <= run_length(RUN_MS * 1_000 // 10) <= 10
+    assert run_length(RUN_MS * 1_000 // 10) == 10
+    assert run_length(RUN_MS * 1_000) == 1
+    assert run_length(RUN_MS * 1_000 // 2) == 2
 
 
 def test_tasks_are_dealt_out_evenly_to_the_free_slots() -> None:
@@ -77,6 +80,36 @@ def test_a_gpu_is_given_to_one_slot_at_a_time() -> None:
     assert planned(world, [a_seat(4)]) == []
 
 
+def test_memory_is_given_to_as_many_slots_as_it_lasts_for() -> None:
+    world = World()
+    world.submit("a", 10, spec=a_spec(memory_bytes=1 << 29))
+    seats = [a_seat(4, worker="v"), a_seat(4)]
+    assert [(p.worker, p.slot) for p in planned(world, seats)] == [
+        ("v", 0), ("v", 1), ("w", 0), ("w", 1),
+    ]  # fmt: skip
+    assert [seat.memory_bytes for seat in seats] == [0, 0]
+    assert planned(world, seats) == []
+
+
+@pytest.mark.parametrize(
+    "wants", [{"memory_bytes": 1}, {"gpus": 1}, {"cpus_milli": 1_001}, {"max_parallel": 4}], ids=str
+)
+def test_nothing_waits_in_a_slot_that_is_counted_for_more_than_a_processor(
+    wants: dict[str, int],
+) -> None:
+    world = World()
+    world.submit("a", 10, spec=a_spec(**wants))
+    seat = a_seat(2, cpus=8, gpus=8)
+    assert [len(p.indices) for p in planned(world, [seat], length=50)] == [1, 1]
+    assert planned(world, [seat], length=50) == []
+
+
+def test_one_processor_or_less_is_no_reason_to_travel_alone() -> None:
+    world = World()
+    world.submit("a", 10, spec=a_spec(cpus_milli=1_000))
+    assert [len(p.indices) for p in planned(world, [a_seat(1)], length=50)] == [10]
+
+
 def test_a_job_with_a_bound_never_holds_more_slots_than_that() -> None:
     world = World()
     world.submit("a", 100, spec=a_spec(max_parallel=3))
@@ -91,7 +124,9 @@ def test_a_slot_is_filled_up_when_it_runs_low_and_not_before() -> None:
     world.submit("a", 100)
     seat = a_seat(1)
     assert [len(p.indices) for p in planned(world, [seat], length=10)] == [10]
-    assert planned(world, [seat], length=10) == []
+    for load in (10, 6):
+        seat.slots[0].load = load
+        assert planned(world, [seat], length=10) == []
     seat.slots[0].load = 5
     (more,) = planned(world, [seat], length=10)
     assert len(more.indices) == 5
