@@ -16,7 +16,7 @@ from holdfast.core.apply_jobs import offer
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position
 from holdfast.core.job import Job, first_fresh, is_finished
-from holdfast.core.ready import put_back
+from holdfast.core.ready import ReadyQueue, put_back
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State, SubmitKey
 from holdfast.core.task import Task, TaskState
@@ -126,7 +126,8 @@ def fingerprint(state: State) -> str:
 def rebuild_indexes(state: State) -> None:
     """Everything derived, made anew from the jobs and their tasks."""
     fresh = State()
-    state.holders, state.ready, state.open_jobs = fresh.holders, fresh.ready, fresh.open_jobs
+    state.holders, state.open_jobs = fresh.holders, fresh.open_jobs
+    state.ready = ReadyQueue(state.jobs)
     state.finished, state.timers, state.wall_timers = deque(), [], []
     for job in state.jobs.values():
         job.queued, job.due, job.later = False, None, None

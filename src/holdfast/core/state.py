@@ -47,7 +47,7 @@ class State:
         self.keys: dict[str, SubmitKey] = {}
 
         self.holders: dict[tuple[WorkerId, int], Holder] = {}
-        self.ready = ReadyQueue()
+        self.ready = ReadyQueue(self.jobs)
         self.open_jobs: dict[JobId, None] = {}
         self.finished: deque[JobId] = deque()
         self.timers: list[tuple[Instant, JobId]] = []
