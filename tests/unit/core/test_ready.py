@@ -1,5 +1,7 @@
 """The line of jobs with something to lease: who stands in it, when, and in which order."""
 
+from random import Random
+
 from holdfast.core import commands as c
 from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.ready import take
@@ -160,3 +162,26 @@ def test_one_that_was_moved_away_is_not_taken_by_its_old_place() -> None:
     assert (line(world), taken(world, 9)) == ([JOB], [0])
     world.tick()
     assert (line(world), taken(world, 9)) == ([JOB], [0, 1])
+
+
+def test_in_whatever_order_they_come_back_the_line_is_by_age(dice: Random) -> None:
+    world = World()
+    names = [f"j{number}" for number in range(40)]
+    leases = {}
+    for name in names:
+        world.submit(name)
+        (leases[name],) = world.grant(name)
+    assert line(world) == []
+    for name in dice.sample(names, len(names)):
+        world.release(name, 0, leases[name])
+    assert line(world) == names
+    assert world.troubles() == ()
+
+
+def test_a_moved_task_does_not_bring_its_neighbours_before_their_time() -> None:
+    world = World()
+    world.submit(JOB, 3, delay_ms=1_000)
+    world.did(c.RescheduleTask(job_id=JOB, index=Index(1)))
+    assert (line(world), taken(world, 9)) == ([JOB], [1])
+    world.sleep(1_000)
+    assert taken(world, 9) == [1, 0, 2]
