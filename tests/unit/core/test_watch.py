@@ -102,6 +102,7 @@ LIES: dict[str, tuple[str, str, Callable[[Stage], e.AnyEvent]]] = {
     "an end under another lease": (
         "S4", "running", lambda s: returned(s, lease_id=LeaseId(s.lease_id + 1)),
     ),
+    "an end of another attempt": ("S4", "running", lambda s: returned(s, attempt=2)),
     "an expiry before its time": (
         "S5",
         "running by time",
@@ -129,6 +130,7 @@ LIES: dict[str, tuple[str, str, Callable[[Stage], e.AnyEvent]]] = {
     "a commit under another lease": (
         "C2", "running", lambda s: commit_of(s, lease_id=LeaseId(s.lease_id + 1)),
     ),
+    "a commit of another attempt": ("C2", "running", lambda s: commit_of(s, attempt=2)),
     "a commit past its time": ("C2", "running past its time", commit_of),
     "an abort of what committed": ("C3", "committed, owing one", returned),
     "a task done before its last delivery": (
