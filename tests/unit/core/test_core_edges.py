@@ -148,6 +148,15 @@ def test_a_name_that_is_an_endless_number_is_refused_and_never_read_as_one(job_i
     )
 
 
+@pytest.mark.parametrize("job_id", ["²", "٣", "1\n", " 1", "+1", "1_0", "0", "00"])
+def test_a_name_that_only_looks_like_a_number_is_a_name(job_id: str) -> None:
+    world = World()
+    world.do(c.SubmitJob(spec=FRAGILE, count=1))
+    assert world.do(c.KillJob(job_id=JobId(job_id))) == Refused(
+        Reason.NOT_FOUND, f"there is no job {job_id}"
+    )
+
+
 def test_a_number_that_was_given_is_never_given_again() -> None:
     world = World()
     decision = world.do(c.SubmitJob(spec=FRAGILE, count=1))
