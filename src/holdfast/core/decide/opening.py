@@ -35,11 +35,12 @@ def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
     ]
     held = [task for holder in state.holders.values() for task in holder.leases.values()]
     gone = [task for task in held if task.expires_at == NEVER]
-    timed = len(gone) < len(held)
+    timed = {(task.worker, task.incarnation) for task in held if task.expires_at != NEVER}
     events.extend(ends_by_job(state, gone, EndReason.WORKER_LOST, now, _ended_with_us))
     workers = {(task.worker, task.incarnation): _ended_with_us(task) for task in gone}
     for (worker, incarnation), error in workers.items():
-        events.append(e.WorkerLost(worker=worker, incarnation=incarnation, error=error))
+        if (worker, incarnation) not in timed:
+            events.append(e.WorkerLost(worker=worker, incarnation=incarnation, error=error))
     # A job that these losses stopped is sealed by that already.
     stopped = frozenset(event.job_id for event in events if isinstance(event, e.JobCancelled))
     # Where feeders are programs of their own, silence tells whether they are gone, not a restart.
