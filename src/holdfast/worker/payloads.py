@@ -73,7 +73,8 @@ def encode_result(value: Any, *, pickle: bool = False) -> bytes:
     try:
         return _ENCODE(value)
     except _REFUSALS as error:
-        advice = "Return a list." if inspect.isgenerator(value) else _REMEDY
+        is_generator = inspect.isgenerator(value) or inspect.isasyncgen(value)
+        advice = "Return a list." if is_generator else _REMEDY
         raise CannotEncode(
             f"the function returned a {type(value).__name__} that cannot be sent: {error}. {advice}"
         ) from error

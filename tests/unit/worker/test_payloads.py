@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import datetime
 import enum
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -72,6 +72,22 @@ def loose(pair: tuple[int, int] = None) -> str:  # type: ignore[assignment]  # n
 
 def opaque_inside(values: list[Opaque], pair: tuple[int, int]) -> str:
     return repr((values, pair))
+
+
+def annotated_with_notes(
+    count: "how many of them",  # type: ignore[valid-type]  # noqa: F722
+    pair: tuple[int, int],
+) -> str:
+    return repr((count, pair))
+
+
+@dataclasses.dataclass
+class Deferred:
+    part: "KnownToATypeCheckerAlone"  # type: ignore[name-defined]  # noqa: F821
+
+
+def deferred_inside(value: Deferred, pair: tuple[int, int]) -> str:
+    return repr((value, pair))
 
 
 def placed(index: int, pair: tuple[int, int] = (0, 0), *, scale: int = 1) -> list[Any]:
@@ -172,6 +188,12 @@ def test_an_annotation_that_cannot_be_made_is_left_alone() -> None:
     assert call(opaque_inside, encode_call(([1], (2, 3)))) == "([1], (2, 3))"
 
 
+def test_annotations_that_cannot_be_read_ask_for_nothing() -> None:
+    assert call(annotated_with_notes, encode_call((1, (2, 3)))) == "(1, [2, 3])"
+    assert call(deferred_inside, encode_call(({"part": 1}, (2, 3)))) == "({'part': 1}, (2, 3))"
+    assert decode_result(encode_result({"part": 1}), Deferred) == {"part": 1}
+
+
 def test_an_array_task_gets_its_index_before_the_shared_arguments() -> None:
     assert call(placed, b"", kind="array") == [7, "(0, 0)"]
     shared = encode_call(((1, 2),), {"scale": 3})
@@ -195,8 +217,17 @@ def test_a_pickled_result_is_not_read_by_accident() -> None:
         decode_result(encode_result(1j, pickle=True))
 
 
+async def stream() -> AsyncIterator[int]:
+    yield 1
+
+
 @pytest.mark.parametrize(
-    ("value", "advice"), [((n for n in (1, 2)), "Return a list"), (Opaque(), "pickle=True")]
+    ("value", "advice"),
+    [
+        ((n for n in (1, 2)), "Return a list"),
+        (stream(), "Return a list"),
+        (Opaque(), "pickle=True"),
+    ],
 )
 def test_a_result_that_cannot_be_sent_says_what_to_do(value: Any, advice: str) -> None:
     with pytest.raises(CannotEncode, match=advice):
