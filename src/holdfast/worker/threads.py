@@ -46,6 +46,8 @@ class Lane:
     def __init__(self, number: int, floor: Floor, clock_ms: Callable[[], int]) -> None:
         self.queue: deque[Entry] = deque()
         self.job: JobId | None = None
+        # The slot it works for: its own, or that of a lane it stands in for.
+        self.slot = number
         # The attempt under way and when it began: one reference, so that readers see both or none.
         self.current: tuple[Entry, int] | None = None
         self._number = number
@@ -58,8 +60,12 @@ class Lane:
 
     # Called by the agent's thread.
 
+    @property
+    def is_free(self) -> bool:
+        return self.current is None and not self.queue
+
     def give(self, run: Run, entries: list[Entry]) -> None:
-        self.job = run.job_id
+        self.job, self.slot = run.job_id, run.slot
         self.queue.extend(entries)
         if self._thread is None:
             self._thread = threading.Thread(
@@ -162,12 +168,12 @@ class ThreadExecutor:
 
     def assign(self, run: Run) -> None:
         entries = self._leases.admit(run)
-        if self.fatal is not None or self._closing:
+        lane = self._lane_for(run)
+        if self.fatal is not None or self._closing or lane is None:
             self.outcomes.extend(released(entry, started=False) for entry in entries)
             self.bell.ring()
             return
         self.unstarted.update([item.lease_id for item in run.items])
-        lane = self._lanes[run.slot]
         lane.give(run, entries)
         if len(lane.queue) > 1:
             self._rouse_idle(lane)
@@ -197,9 +203,10 @@ class ThreadExecutor:
         if self._take(lease_id):
             self.outcomes.append(released(entry, started=False))
             return
-        # The lane may now be stuck for ever; what waits behind it can run elsewhere.
-        for lane in self._lanes:
-            self._rouse_idle(lane)
+        # The lane may now be stuck for ever; what waits behind it is placed anew.
+        for lane in filter(self._is_stuck, self._lanes):
+            self._release([item.lease_id for _, item in tuple(lane.queue)])
+        self.bell.ring()
 
     def occupied(self) -> int:
         return sum(map(self._is_stuck, self._lanes))
@@ -234,10 +241,8 @@ class ThreadExecutor:
             return []
         stolen: list[Entry] = []
         waiting = len(victim.queue)
-        # A lane that is in no task starts the first itself; a stuck one may never come back.
+        # A lane that is in no task starts the first itself.
         share = (waiting + (victim.current is not None)) // 2
-        if self._is_stuck(victim):
-            share = waiting
         while len(stolen) < min(share, STEAL_MAX):
             try:
                 entry = victim.queue.pop()
@@ -250,6 +255,20 @@ class ThreadExecutor:
             stolen.append(entry)
         stolen.reverse()
         return stolen
+
+    def _lane_for(self, run: Run) -> Lane | None:
+        """The lane of the run's slot, or the one that stands in while that is stuck.
+
+        A coordinator counts how many lanes are left, not which. None when it did not know yet.
+        """
+        home = self._lanes[run.slot]
+        if not self._is_stuck(home):
+            return home
+        able = [lane for lane in self._lanes if not self._is_stuck(lane)]
+        for lane in able:
+            if lane.slot == run.slot:
+                return lane
+        return next((lane for lane in able if lane.is_free), None)
 
     def _is_stuck(self, lane: Lane) -> bool:
         current = lane.current

@@ -110,9 +110,12 @@ class Crew:
     def until(self, count: int) -> None:
         """Collect until this many attempts have ended, one way or another."""
         while len(self.done) + len(self.failed) + len(self.released) < count:
-            assert self._bell.wait(PATIENCE_S), "nothing ended in time"
-            self._bell.clear()
-            self.add(self.executor.harvest())
+            self.hear_the_bell()
+
+    def hear_the_bell(self) -> None:
+        assert self._bell.wait(PATIENCE_S), "nothing ended in time"
+        self._bell.clear()
+        self.add(self.executor.harvest())
 
     def results(self) -> list[Any]:
         return [decode_result(done.result) for done in self.done]
@@ -281,23 +284,39 @@ def test_an_attempt_given_up_keeps_its_lane_and_reports_nothing(crew: Hire, gate
     assert door.begun.acquire(timeout=PATIENCE_S)
     one.executor.stop(stuck)
     assert (one.executor.occupied(), one.executor.running()) == (1, [])
-    (after,) = one.give(noop, 9)
-    door.open.set()
+    # Nobody knows when the lane comes back, so it takes nothing.
+    (refused,) = one.give(noop, 9)
     one.until(1)
-    assert one.leases(one.done) == [after]
-    assert one.executor.occupied() == 0
+    assert one.released == [Released(JobId("job"), Index(0), refused, False)]
+    door.open.set()
+    while one.executor.occupied():
+        one.hear_the_bell()
+    assert (one.done, one.failed) == ([], [])
 
 
-def test_what_waits_behind_a_stuck_lane_runs_in_another(crew: Hire, gate: MakeGate) -> None:
+def test_what_waits_behind_a_stuck_lane_is_given_back(crew: Hire, gate: MakeGate) -> None:
     two, door = crew(2), gate("door")
-    two.give(noop, 0, slot=1)
-    two.until(1)
-    (stuck,) = two.give(held, "door")
+    stuck, *behind = two.give(held, "door", "never", "never")
     assert door.begun.acquire(timeout=PATIENCE_S)
     two.executor.stop(stuck)
-    two.give(where, ..., ..., ...)
-    two.until(4)
-    assert THREADS == ["holdfast-lane-1"] * 3
+    two.until(2)
+    assert two.released == [
+        Released(JobId("job"), Index(place), lease, False) for place, lease in enumerate(behind, 1)
+    ]
+
+
+def test_another_lane_stands_in_for_one_that_is_stuck(crew: Hire, gate: MakeGate) -> None:
+    three, door, other = crew(3), gate("door"), gate("other")
+    (stuck,) = three.give(held, "door")
+    three.give(held, "other", slot=1)
+    assert door.begun.acquire(timeout=PATIENCE_S)
+    assert other.begun.acquire(timeout=PATIENCE_S)
+    three.executor.stop(stuck)
+    # Neither the lane nor its job has been seen before; one by one, so that no lane must help.
+    for count, job in enumerate(("new", "new", "newer"), 1):
+        three.give(where, ..., job=job)
+        three.until(count)
+    assert THREADS == ["holdfast-lane-2"] * 3
 
 
 def test_a_stopped_task_that_never_started_never_runs(crew: Hire, gate: MakeGate) -> None:
