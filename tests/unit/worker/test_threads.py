@@ -1,6 +1,5 @@
 """Lanes that are threads: order, stealing, giving up, closing; and each lease answered once."""
 
-import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,10 +7,10 @@ from typing import Any
 import pytest
 
 from holdfast.core.ids import Index, JobId, LeaseId
-from holdfast.wire.exchange import Done, Failed, Item, Released, Run
-from holdfast.worker.executor import Harvest
+from holdfast.testing.crew import Crew
+from holdfast.wire.exchange import Released
 from holdfast.worker.functions import MissingGuard, loading_script, reference
-from holdfast.worker.payloads import decode_result, encode_call
+from holdfast.worker.payloads import encode_call
 from holdfast.worker.threads import ThreadExecutor
 
 PATIENCE_S = 30
@@ -63,74 +62,28 @@ async def later(n: int) -> int:
     return n + 1
 
 
-class Crew:
-    """An executor with an agent that collects what ended, and never polls."""
+class ThreadCrew(Crew):
+    """Lanes that are threads, on a clock the test sets."""
 
     def __init__(self, slots: int) -> None:
-        self._bell = threading.Event()
-        self.wakes = 0
-        self.executor = ThreadExecutor(slots, self._wake, self.clock_ms)
         self.now_ms = 1000
-        self.done: list[Done] = []
-        self.failed: list[Failed] = []
-        self.released: list[Released] = []
-        self._leases = itertools.count(1)
-
-    def clock_ms(self) -> int:
-        return self.now_ms
-
-    def _wake(self) -> None:
-        self.wakes += 1
-        self._bell.set()
+        super().__init__(lambda wake: ThreadExecutor(slots, wake, lambda: self.now_ms))
 
     def give(
-        self,
-        function: Callable[..., Any] | str,
-        *calls: Any,
-        slot: int = 0,
-        job: str = "job",
-        alone: bool = False,
+        self, function: Callable[..., Any] | str, *calls: Any, **options: Any
     ) -> list[LeaseId]:
+        """One task a call: its only argument, or `...` for none."""
         target = function if isinstance(function, str) else reference(function)
-        leases = [LeaseId(next(self._leases)) for _ in calls]
-        items = tuple(
-            Item(Index(place), lease, 1, encode_call((call,) if call is not ... else ()))
-            for place, (lease, call) in enumerate(zip(leases, calls, strict=True))
-        )
-        self.executor.assign(
-            Run(JobId(job), slot, "function", target, 5000, 0, alone, len(items), items)
-        )
-        return leases
-
-    def add(self, harvest: Harvest) -> None:
-        self.done += harvest.done
-        self.failed += harvest.failed
-        self.released += harvest.released
-
-    def until(self, count: int) -> None:
-        """Collect until this many attempts have ended, one way or another."""
-        while len(self.done) + len(self.failed) + len(self.released) < count:
-            self.hear_the_bell()
-
-    def hear_the_bell(self) -> None:
-        assert self._bell.wait(PATIENCE_S), "nothing ended in time"
-        self._bell.clear()
-        self.add(self.executor.harvest())
-
-    def results(self) -> list[Any]:
-        return [decode_result(done.result) for done in self.done]
-
-    def leases(self, outcomes: list[Any]) -> list[LeaseId]:
-        return [outcome.lease_id for outcome in outcomes]
+        payloads = [encode_call(() if call is ... else (call,)) for call in calls]
+        return self.assign(target, payloads, **options)
 
 
 @pytest.fixture
-def crew() -> Iterator[Callable[[int], Crew]]:
-    crews: list[Crew] = []
+def crew() -> Iterator[Callable[[int], ThreadCrew]]:
+    crews: list[ThreadCrew] = []
 
-    def hire(slots: int = 1) -> Crew:
-        crews.append(Crew(slots))
-        crews[-1].executor.start()
+    def hire(slots: int = 1) -> ThreadCrew:
+        crews.append(ThreadCrew(slots))
         return crews[-1]
 
     yield hire
@@ -151,7 +104,7 @@ def gate() -> Callable[[str], Gate]:
     return made
 
 
-Hire = Callable[[int], Crew]
+Hire = Callable[[int], ThreadCrew]
 MakeGate = Callable[[str], Gate]
 
 
