@@ -180,6 +180,20 @@ def test_a_task_that_ends_its_process_is_charged_alone(
     assert one.results() == list(range(40))
 
 
+@pytest.mark.parametrize(("how", "code"), [("returns", 0), ("exits", 3), ("fails", 1)])
+def test_a_copy_that_a_task_forks_ends_with_the_task(
+    crew: Hire, tmp_path: Path, how: str, code: int
+) -> None:
+    one, trace = crew(1), tmp_path / "trace"
+    one.give("noop", 0)
+    one.give("forks", how)
+    # Were the copy to go on, it would run these too, and answer for them on the same socket.
+    one.give("mark", *[str(trace)] * 20)
+    one.until(22)
+    assert one.results() == [0, code, *[None] * 20]
+    assert trace.stat().st_size == 20
+
+
 def test_a_crash_tells_where_in_the_users_code_it_was(crew: Hire) -> None:
     one = crew(1)
     one.give("dies", "segfault")

@@ -19,6 +19,7 @@ from holdfast.core.ids import JobId, LeaseId
 from holdfast.wire.exchange import Done, Run
 from holdfast.worker.bell import Bell
 from holdfast.worker.calls import Calls
+from holdfast.worker.copies import Original, end_copy
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import STEAL_MAX, Entry, Leases, Outcome, failed, released
@@ -32,6 +33,7 @@ class Floor(Protocol):
     unstarted: set[LeaseId]
     outcomes: deque[Outcome]
     bell: Bell
+    original: Original
 
     def doom(self, error: MissingGuard) -> None:
         """Nothing can run here: a lane has found out before its task began."""
@@ -91,6 +93,7 @@ class Lane:
     def _work(self) -> None:
         floor, queue, clock_ms = self._floor, self.queue, self._clock_ms
         take, report, bell = floor.unstarted.remove, floor.outcomes.append, floor.bell
+        original = floor.original
         prepared: Run | None = None
         call: Bound | None = None
         ended = clock_ms()
@@ -117,11 +120,16 @@ class Lane:
                     report(released(entry, started=False))
                 else:
                     result = call(item)
+                    if original.is_copy:
+                        end_copy(None)
                     ended = clock_ms()
                     report(Done(run.job_id, item.index, item.lease_id, ended - began, result))
             except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
+                trouble = describe(error)
+                if original.is_copy:
+                    end_copy(trouble)
                 ended = clock_ms()
-                report(failed(entry, ended - began, describe(error)))
+                report(failed(entry, ended - began, trouble))
             self.current = None
             if bell.is_quiet:
                 bell.ring_soon()
@@ -160,6 +168,7 @@ class ThreadExecutor:
         self.unstarted: set[LeaseId] = set()
         self.outcomes: deque[Outcome] = deque()
         self.bell = Bell(wake)
+        self.original = Original()
         self._lanes = [Lane(number, self, clock_ms) for number in range(slots)]
         self._closing = False
 

@@ -1,5 +1,6 @@
 """Lanes that are threads: order, stealing, giving up, closing; and each lease answered once."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -56,6 +57,15 @@ def unsendable(n: int) -> object:
 def where() -> str:
     THREADS.append(threading.current_thread().name)
     return THREADS[-1]
+
+
+def forks(how: str) -> int:
+    copy = os.fork()
+    if copy == 0:
+        if how == "exits":
+            raise SystemExit(3)
+        return 0
+    return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
 
 
 async def later(n: int) -> int:
@@ -174,6 +184,15 @@ def test_whatever_goes_wrong_fails_its_own_attempt_only(
     assert [failed.reason for failed in one.failed] == ["failed", "failed"]
     assert all(failed.error.startswith(error) for failed in one.failed)
     assert [failed.exit_code for failed in one.failed] == [exit_code] * 2
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize(("how", "code"), [("returns", 0), ("exits", 3)])
+def test_a_copy_that_a_task_forks_ends_with_the_task(crew: Hire, how: str, code: int) -> None:
+    one = crew(1)
+    one.give(forks, how)
+    one.until(1)
+    assert one.results() == [code]
 
 
 def test_coroutine_functions_run_on_a_loop_of_their_lane(crew: Hire) -> None:
