@@ -227,7 +227,7 @@ def main() -> None:
     link = socket.socket(fileno=link_fd)
     stream = link.makefile("rb", buffering=1 << 16)
     length, _ = frames.HEAD.unpack(stream.read(frames.HEAD.size))
-    sys.argv[:] = frames.decode_setup(stream.read(length)).argv
+    sys.argv[:] = map(os.fsdecode, frames.decode_setup(stream.read(length)).argv)
     child = Child(link, Slate(slate_fd))
     threading.Thread(
         target=child.listen, args=(stream,), name="holdfast-listen", daemon=True
