@@ -171,7 +171,7 @@ class Feeder(Feeding):
                     self._add(self._chunks.next())
             if not self._stopping:
                 self._seal(interrupted=False)
-        except Exception as error:  # noqa: BLE001 - it is told to whoever waits for the job
+        except BaseException as error:  # noqa: BLE001 - it is told to whoever waits for the job
             self.error = error
             self._give_up(error)
 
@@ -195,7 +195,7 @@ class Feeder(Feeding):
             c.SealJob(job_id=self._feed.job_id, count=self._fed, interrupted=interrupted)
         )
 
-    def _give_up(self, error: Exception) -> None:
+    def _give_up(self, error: BaseException) -> None:
         """A cancelled job takes no more items, which is no trouble; anything else interrupts.
 
         Under a key the job stays open instead: the same map, once what was wrong is right, goes on
