@@ -65,7 +65,11 @@ class Holdfast:
 
         `key` makes a repeat find the first call instead of making a second one.
         """
-        call = single_call(function, args, kwargs, name=name, pickle=pickle)
+        words = {
+            "key": key, "name": name, "delay": delay,
+            "not_before": not_before, "deadline": deadline, "pickle": pickle,
+        }  # fmt: skip
+        call = single_call(function, args, kwargs, words=words)
         command = c.SubmitJob(
             spec=call.spec,
             key=text(key, "key"),
@@ -138,7 +142,7 @@ class Holdfast:
     ) -> Job[R]:
         """Run `function(index, *args, **kwargs)` for every index below `count`: one record, and a
         byte a task, however many there are."""
-        call = array_call(function, args, kwargs, name=name)
+        call = array_call(function, args, kwargs, words={"key": key, "name": name})
         command = c.SubmitJob(
             spec=call.spec,
             key=text(key, "key"),
@@ -307,5 +311,3 @@ def _parsed(task_id: str) -> tuple[JobId, Index]:
     if parsed is None:
         raise Refused("invalid", f"{task_id!r} is not a task; write JOB/INDEX, such as 12/0")
     return parsed
-
-
