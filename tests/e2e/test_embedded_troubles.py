@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.client.feed import JobFeed
+from holdfast.client.feeder import Chunks, Feeder
 from holdfast.client.local import Local
 from holdfast.coordinator.settings import Settings
 from holdfast.core.errors import OperatingError
+from holdfast.core.ids import JobId
+from holdfast.errors import Closed
 from holdfast.testing import chores
 from holdfast.worker.kept import lanes_of
 from holdfast.worker.threads import ThreadExecutor
@@ -40,6 +44,21 @@ def test_a_keyed_map_whose_source_exits_tells_whoever_waits(tmp_path: Path) -> N
         with pytest.raises(SystemExit):
             job.wait(PATIENCE_S)
         assert list(hf.map(chores.square, [1, 2], key="k").results()) == [1, 4]
+
+
+def test_a_feeder_interrupted_before_it_began_keeps_nobody_from_leaving(tmp_path: Path) -> None:
+    hf = holdfast.open(tmp_path, workers=1)
+    job = hf.map(chores.square, [1])
+    assert list(job.results()) == [1]
+    # As Ctrl-C leaves it between being made and being started.
+    unborn = Feeder(hf._local, JobFeed(JobId(job.id)), Chunks([], bytes, digests=False), 0)
+    hf._feeders.append(unborn)
+    # Another map does not forget it: it may yet begin.
+    assert list(hf.map(chores.square, [2]).results()) == [4]
+    assert unborn in hf._feeders
+    hf.abort()
+    with pytest.raises(Closed):
+        hf.submit(chores.square, 3)
 
 
 def test_workers_that_cannot_be_made_leave_the_folder_free(tmp_path: Path) -> None:
