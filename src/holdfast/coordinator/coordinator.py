@@ -36,6 +36,12 @@ STRANGERS: Final = frozenset(
 """Commands with values from outside: what they record is read back before it counts, because a
 value of a wrong type can be written, and would then keep the log from being read for ever."""
 
+FRAME_BYTES: Final = 32 * 1024 * 1024
+"""What is gathered into one frame at most; a single record may be somewhat larger."""
+
+RECORD_BYTES_MAX: Final = 48 * 1024 * 1024
+"""No log takes more in one frame: whoever asks for it is refused, and nobody else is harmed."""
+
 
 class Batch(Struct, frozen=True):
     """Records for one frame, and the position of the last of them."""
@@ -109,11 +115,11 @@ class Coordinator:
             name = type(command).__name__
             record = Record(now, name, actor, request_id, reason, decision.events)
             encoded = encode_record(record)
-            unreadable = _unreadable(encoded) if type(command) in STRANGERS else ""
-            if not unreadable:
+            unfit = _unfit(encoded, is_strange=type(command) in STRANGERS)
+            if unfit is None:
                 self._record(record, encoded)
                 return decision
-            decision = Refused(Reason.INVALID, f"{name} was given a wrong value: {unreadable}")
+            decision = Refused(unfit[0], f"{name} was given {unfit[1]}")
         if isinstance(decision, Refused):
             self.refusals[decision.code] += 1
         return decision
@@ -138,11 +144,13 @@ class Coordinator:
             self._answers.append((self.state.position, send, fail))
 
     def take_batch(self) -> Batch | None:
-        """What has gathered since the last frame, if anything has."""
+        """What has gathered since the last frame, as much of it as one frame holds."""
         if not self._pending:
             return None
-        records, self._pending = self._pending, []
-        self._flying = Batch(records, self.state.time, self.clock.wall(), self.state.position)
+        count = _fitting(self._pending)
+        records, self._pending = self._pending[:count], self._pending[count:]
+        last = Position(self.state.position - len(self._pending))
+        self._flying = Batch(records, self.state.time, self.clock.wall(), last)
         self._flying_since = self.now()
         return self._flying
 
@@ -184,10 +192,23 @@ class Coordinator:
             answers.popleft()[1]()
 
 
-def _unreadable(encoded: bytes) -> str:
-    """Why replay could not read these bytes; empty where it can."""
-    try:
-        decode_record(encoded)
-    except BrokenInvariant as error:
-        return str(error.__cause__)
-    return ""
+def _fitting(records: list[bytes]) -> int:
+    """How many of these go into one frame: at least one."""
+    room = FRAME_BYTES - len(records[0])
+    for count, record in enumerate(records[1:], 1):
+        room -= len(record)
+        if room < 0:
+            return count
+    return len(records)
+
+
+def _unfit(encoded: bytes, *, is_strange: bool) -> tuple[Reason, str] | None:
+    """Why a record must not be written: no frame could hold it, or replay could not read it."""
+    if len(encoded) > RECORD_BYTES_MAX:
+        return Reason.TOO_LARGE, f"{len(encoded):,} bytes; the limit is {RECORD_BYTES_MAX:,}"
+    if is_strange:
+        try:
+            decode_record(encoded)
+        except BrokenInvariant as error:
+            return Reason.INVALID, f"a wrong value: {error.__cause__}"
+    return None

@@ -31,6 +31,9 @@ JOB_ID: Final = attrgetter("job_id")
 
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 
+COMMIT_BYTES: Final = 8 * 1024 * 1024
+"""How much of results goes into one record; a larger single one has a record to itself."""
+
 ReadRecord = Callable[[Position], Record]
 """A durable or pending record of the log: where a repeat is told from a late report."""
 
@@ -209,7 +212,8 @@ class Exchanges:
             )
         if exchange.done:
             self._note_pace(exchange.done)
-            commands.append(c.CommitTasks(worker=who, incarnation=inc, done=exchange.done))
+            for done in _portions(exchange.done):
+                commands.append(c.CommitTasks(worker=who, incarnation=inc, done=done))
         for failed in exchange.failed:
             roll = self._coordinator.dice.roll()
             commands.append(c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll))
@@ -343,3 +347,18 @@ class Exchanges:
             job = self._coordinator.state.jobs.get(job_id)
             if job is not None:
                 self.paces.note(job.spec, [report.ran_ms for report in reports])
+
+
+def _portions(done: tuple[Done, ...]) -> list[tuple[Done, ...]]:
+    """The same reports in order, cut where their results grow too large for one record."""
+    if sum([len(report.result) for report in done]) <= COMMIT_BYTES:
+        return [done]
+    portions: list[list[Done]] = [[]]
+    room = COMMIT_BYTES
+    for report in done:
+        room -= len(report.result)
+        if room < 0 and portions[-1]:
+            portions.append([])
+            room = COMMIT_BYTES - len(report.result)
+        portions[-1].append(report)
+    return [tuple(portion) for portion in portions]

@@ -19,8 +19,9 @@ SendReply = Callable[[Reply], None]
 
 
 class Worker(Struct):
-    """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `owed` is
-    the answer being put together for exchange `number`."""
+    """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
+    `stops` and `recalls` are the answer being put together for exchange `number`, which goes to
+    `send`."""
 
     worker: WorkerId
     incarnation: int

@@ -378,37 +378,3 @@ def test_tasks_that_queue_behind_others_are_asked_back_when_another_worker_idles
     assert recalls
     assert set(recalls) < set(held)
     assert told(service, e.AttemptsReturned) == []
-
-
-def test_an_absence_of_the_coordinator_is_nobodys_fault() -> None:
-    service = a_service(TERM_MS)
-    job_id = submit(service)
-    worker = Post(service)
-    (lease,) = leases_of(worker.hear().runs)
-    worker.hear(held=(lease,), started=(Started(job_id, Index(0), LeaseId(lease), 1),))
-    clock_of(service).advance(TERM_MS + 1)
-    reply = worker.hear(seen=2, done=(done(job_id, 0, lease),))
-    assert reply.verdicts == ()
-    assert len(told(service, e.LeasesRearmed)) == 1
-    assert told(service, e.AttemptsReturned) == []
-
-
-def test_a_disk_that_was_slow_is_nobodys_fault() -> None:
-    service = a_service(TERM_MS)
-    job_id = submit(service)
-    worker = Post(service)
-    (lease,) = leases_of(worker.hear().runs)
-    worker.hear(held=(lease,), started=(Started(job_id, Index(0), LeaseId(lease), 1),))
-    submit_under_way = service.do(c.SubmitJob(spec=SPEC, items=(b"x",)))
-    assert isinstance(submit_under_way, Accepted)
-    assert service.turn()
-    for _ in range(16):
-        clock_of(service).advance(TERM_MS // 8)
-        service.turn()
-    service.synced()
-    service.settle()
-    assert told(service, e.AttemptsReturned) == []
-    assert told(service, e.LeasesRearmed)
-    pass_time(service, TERM_MS)
-    service.settle()
-    assert len(told(service, e.AttemptsReturned)) == 1

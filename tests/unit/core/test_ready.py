@@ -4,7 +4,7 @@ from random import Random
 
 from holdfast.core import commands as c
 from holdfast.core.ids import NEVER, Index, Instant, JobId
-from holdfast.core.ready import take
+from holdfast.core.ready import Shape, shape_of, take
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.testing.stages import JOB
 from holdfast.testing.world import World
@@ -82,11 +82,11 @@ def test_a_shape_that_was_closed_on_the_way_is_not_offered_again() -> None:
     world = World()
     for name, target in (("a", "x"), ("b", "y"), ("c", "x"), ("d", "y")):
         world.submit(name, spec=spec(target=target))
-    closed: set[tuple[int, int, int, str, str]] = set()
+    closed: set[Shape] = set()
     seen = []
     for job in world.state.ready.line(world.state.jobs, world.now, closed):
         seen.append(job.job_id)
-        closed.add((1_000, 0, 0, "x", ""))
+        closed.add(shape_of(world.state.jobs[JobId("a")]))
     assert seen == ["a", "b", "d"]
 
 
