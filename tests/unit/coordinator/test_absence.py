@@ -30,10 +30,14 @@ class Scene:
     def told(self, kind: type[e.Event]) -> int:
         return sum(isinstance(x, kind) for r in self.service.records() for x in r.events)
 
-    def pass_time(self, ms: int, step: int = TERM_MS // 8) -> None:
-        for _ in range(0, ms, step):
-            self.clock.advance(step)
-            self.service.turn()
+    def pass_time(self, ms: int, *, synced: bool) -> None:
+        """Turn after turn; where the disk is slow nothing of it is ever synced."""
+        for _ in range(0, ms, TERM_MS // 8):
+            self.clock.advance(TERM_MS // 8)
+            if synced:
+                self.service.settle()
+            else:
+                self.service.turn()
 
 
 def test_a_coordinator_that_was_away_gives_every_lease_a_new_term_before_it_judges() -> None:
@@ -46,8 +50,7 @@ def test_a_coordinator_that_was_away_gives_every_lease_a_new_term_before_it_judg
 
 def test_a_coordinator_that_was_there_all_the_time_lets_a_lease_run_out() -> None:
     scene = Scene()
-    scene.pass_time(TERM_MS)
-    scene.service.settle()
+    scene.pass_time(TERM_MS, synced=True)
     assert (scene.told(e.LeasesRearmed), scene.told(e.AttemptsReturned)) == (0, 1)
 
 
@@ -55,13 +58,12 @@ def test_nothing_runs_out_while_the_disk_is_slow_nor_at_once_afterwards() -> Non
     scene = Scene()
     scene.service.do(c.SubmitJob(spec=SPEC, items=(b"y",)))
     assert scene.service.turn()
-    scene.pass_time(3 * TERM_MS)
+    scene.pass_time(3 * TERM_MS, synced=False)
     scene.service.synced()
     scene.service.settle()
     assert scene.told(e.AttemptsReturned) == 0
     assert scene.told(e.LeasesRearmed) >= 2
-    scene.pass_time(TERM_MS // 2)
-    scene.service.settle()
+    scene.pass_time(TERM_MS // 2, synced=True)
     assert scene.told(e.AttemptsReturned) == 0
 
 
