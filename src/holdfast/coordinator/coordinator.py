@@ -21,6 +21,7 @@ from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Instant, Position
 from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.core.state import State
+from holdfast.core.transactions import Action
 
 STRANGERS: Final = frozenset(
     {
@@ -42,6 +43,8 @@ FRAME_BYTES: Final = 32 * 1024 * 1024
 RECORD_BYTES_MAX: Final = 48 * 1024 * 1024
 """No log takes more in one frame: whoever asks for it is refused, and nobody else is harmed."""
 
+NOTICES_KEPT: Final = 1_000
+
 
 class Batch(Struct, frozen=True):
     """Records for one frame, and the position of the last of them."""
@@ -62,6 +65,8 @@ class Coordinator:
         self.dice = dice
         self.watchers = Watchers(state)
         self.refusals: Counter[str] = Counter()
+        # What happened and is not worth a record: lost with the process.
+        self.notices: deque[tuple[Instant, Action]] = deque(maxlen=NOTICES_KEPT)
         self.durable: Position = state.position
         self.failure: Exception | None = None
         self.written = 0

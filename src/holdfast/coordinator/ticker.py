@@ -23,8 +23,12 @@ class Rounds:
     def __init__(self, coordinator: Coordinator, exchanges: Exchanges) -> None:
         self._coordinator = coordinator
         self._exchanges = exchanges
+        self._prune_at = Instant(0)
 
     def step(self, now: Instant) -> None:
+        if now >= self._prune_at:
+            self._exchanges.registry.prune(now)
+            self._prune_at = Instant(now + FORGET_MS)
         self._exchanges.round()
 
     def next_due(self) -> Instant:

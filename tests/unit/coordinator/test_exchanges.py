@@ -2,8 +2,6 @@
 
 from typing import TypeVar
 
-import pytest
-
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted
@@ -279,33 +277,6 @@ def test_an_outage_of_the_coordinator_costs_nobody_a_lease() -> None:
     assert rearmed.until == service.clock.now() + TERM_MS
     assert worker.hear(done=(done(job_id, 0, 1),)).verdicts == ()
     assert len(told(service, e.TasksCompleted)) == 1
-
-
-@pytest.mark.parametrize("restart", [False, True])
-def test_a_new_incarnation_loses_what_the_old_one_held(restart: bool) -> None:
-    service = a_service(TERM_MS)
-    job_id = submit(service)
-    old = Post(service, incarnation=1)
-    old.hear()
-    if restart:
-        service.crash()
-    new = Post(service, incarnation=2)
-    assert leases_of(new.hear().runs) == (2,)
-    (lost,) = told(service, e.WorkerLost)
-    assert (lost.worker, lost.incarnation) == ("w", 1)
-    (refused,) = old.hear(done=(done(job_id, 0, 1),)).verdicts
-    assert refused.verdict == "REFUSED"
-    assert told(service, e.TasksCompleted) == []
-
-
-def test_an_old_incarnation_is_refused_by_a_coordinator_that_never_met_the_new_one() -> None:
-    service = a_service(TERM_MS)
-    submit(service, 2)
-    Post(service, incarnation=2).hear()
-    service.crash()
-    (refused,) = Post(service, incarnation=1).hear().verdicts
-    assert refused.verdict == "REFUSED"
-    assert told(service, e.WorkerLost) == []
 
 
 def test_what_a_person_killed_is_stopped_on_the_worker() -> None:
