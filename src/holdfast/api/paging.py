@@ -54,12 +54,12 @@ def jobs_page(call: Call) -> dict[str, Any]:
     cells = last = 0
     for looks, (position, job) in enumerate(call.service.line.before(state, cursor)):
         if len(views) >= limit or looks >= LOOKS or cells >= CELLS:
-            return _page("jobs", views, last)
+            return page("jobs", views, last)
         last = position
         cells += job.count
         if wanted.takes(job):
             views.append(job_view(job, call.service.wall))
-    return _page("jobs", views, None)
+    return page("jobs", views, None)
 
 
 def tasks_page(call: Call, job: Job) -> dict[str, Any]:
@@ -71,13 +71,14 @@ def tasks_page(call: Call, job: Job) -> dict[str, Any]:
     views: list[dict[str, Any]] = []
     for index in range(first, stop):
         if len(views) >= limit:
-            return _page("tasks", views, index)
+            return page("tasks", views, index)
         if not states or STATE_OF_CELL[job.states[index]] in states:
             views.append(task_view(job, Index(index), call.service.wall))
-    return _page("tasks", views, stop if stop < job.count else None)
+    return page("tasks", views, stop if stop < job.count else None)
 
 
-def _page(plural: str, views: list[dict[str, Any]], cursor: int | None) -> dict[str, Any]:
+def page(plural: str, views: list[dict[str, Any]], cursor: int | None) -> dict[str, Any]:
+    """Part of a list, and where the next part begins; None where there is none."""
     return {"schema": 1, plural: views, "next": None if cursor is None else str(cursor)}
 
 

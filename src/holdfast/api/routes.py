@@ -8,7 +8,19 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.api import exchange, health, jobs, watch
+from holdfast.api import (
+    endpoints,
+    events,
+    exchange,
+    health,
+    jobs,
+    queues,
+    tasks,
+    tokens,
+    transactions,
+    watch,
+    workers,
+)
 from holdfast.api.call import Answered, Call
 from holdfast.api.identity import PUBLIC
 from holdfast.wire import bodies
@@ -62,6 +74,28 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/jobs/{id}/alive", "submit", jobs.alive),
     _post("/jobs/{id}/cancel", "cancel", jobs.cancel, bodies.Reason),
     _post("/jobs/{id}/retry", "operator", jobs.retry, bodies.Retries),
+    _get("/jobs/{id}/tasks", "read", tasks.list_tasks),
+    _get("/jobs/{id}/outcomes", "read", tasks.outcomes),
+    _get("/tasks/{job}/{index}", "read", tasks.show),
+    _post("/tasks/{job}/{index}/cancel", "cancel", tasks.cancel, bodies.Reason),
+    _post("/tasks/{job}/{index}/reschedule", "operator", tasks.reschedule, bodies.Reschedule),
+    _get("/workers", "read", workers.list_workers),
+    _get("/workers/{name}", "read", workers.show),
+    _post("/workers/{name}/cordon", "operator", workers.cordon, bodies.Reason),
+    _post("/workers/{name}/uncordon", "operator", workers.uncordon, bodies.Reason),
+    _post("/workers/{name}/drain", "operator", workers.drain, bodies.Reason),
+    _get("/leases", "read", workers.leases),
+    _get("/transactions", "read", transactions.list_transactions),
+    _get("/events", "read", events.follow),
+    _get("/queues", "read", queues.list_queues),
+    _post("/queues/{name}/pause", "operator", queues.pause, bodies.Reason),
+    _post("/queues/{name}/resume", "operator", queues.resume, bodies.Reason),
+    _get("/endpoints", "read", endpoints.list_endpoints),
+    Route("PUT", "/endpoints/{name}", "worker", endpoints.register, bodies.NewEndpoint),
+    Route("DELETE", "/endpoints/{name}", "worker", endpoints.remove),
+    _get("/tokens", "admin", tokens.list_tokens),
+    _post("/tokens", "admin", tokens.issue, bodies.NewToken),
+    Route("DELETE", "/tokens/{id}", "admin", tokens.revoke),
     _get("/watch", "read", watch.listen),
     _post("/watch/{stream}", "read", watch.add, bodies.Watch),
 )  # fmt: skip
