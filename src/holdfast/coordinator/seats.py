@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from holdfast.core.ids import LeaseId, WorkerId
+from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
 from holdfast.core.ready import Shape, shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
@@ -26,6 +26,7 @@ class Worker(Struct):
     incarnation: int
     capacity: Capacity
     number: int = 0
+    heard_at: Instant = NEVER
     draining: bool = False
     occupied: int = 0
     term_ms: int = 0
@@ -38,6 +39,10 @@ class Worker(Struct):
     held: frozenset[LeaseId] = frozenset()
     unseen: tuple[tuple[int, frozenset[LeaseId]], ...] = ()
     last_reply: Reply | None = None
+
+    def known(self) -> frozenset[LeaseId]:
+        """What it holds, and what is on its way to it."""
+        return self.held.union(*(leases for _, leases in self.unseen))
 
     def queued(self, state: State) -> int:
         """How many leases wait behind another in a slot."""
