@@ -27,7 +27,7 @@ from holdfast.wire.exchange import (
 from holdfast.worker.authority import SIGNS_A_TERM, Authority
 from holdfast.worker.executor import Executor, Harvest, Running
 
-__all__ = ["SIGNS_A_TERM", "START_REPORT_MS", "Agent"]
+__all__ = ["SIGNS_A_TERM", "START_REPORT_MS", "Agent", "is_empty"]
 
 START_REPORT_MS = 20
 """An attempt that runs longer than this is reported as started; shorter ones report their end."""
@@ -69,12 +69,22 @@ class Agent:
         self._failed: list[Failed] = []
         self._released: list[Released] = []
 
+    @property
+    def seen(self) -> int:
+        """The number of the last exchange that was answered."""
+        return self._seen
+
+    @property
+    def term_ms(self) -> int:
+        """How long leases are given for here, once that is known; zero for no limit."""
+        return self._authority.term_ms
+
     def step(self, now_ms: int) -> Exchange | None:
         """What to send now, if anything. Reports ride along with whatever is sent."""
         self._gather(now_ms)
         self._mind_authority(now_ms)
         waiting = self._under_way
-        if waiting is not None and not _is_empty(waiting):
+        if waiting is not None and not is_empty(waiting):
             return None
         started = self._started(now_ms)
         if waiting is not None:
@@ -183,7 +193,7 @@ class Agent:
         waiting = self._under_way
         authority = self._authority
         if self._held and authority.term_ms:
-            if waiting is None or _is_empty(waiting):
+            if waiting is None or is_empty(waiting):
                 dues.append(authority.sign_due())
             if not self._has_lapsed:
                 dues.append(authority.ends_at)
@@ -326,5 +336,6 @@ class Agent:
             self.executor.stop(lease_id)
 
 
-def _is_empty(exchange: Exchange) -> bool:
+def is_empty(exchange: Exchange) -> bool:
+    """Whether it reports nothing: the coordinator may park it, and a newer one overtake it."""
     return not (exchange.started or exchange.done or exchange.failed or exchange.released)
