@@ -68,7 +68,8 @@ class MemoryWorld:
 
 
 def release_only(log: FileLog) -> None:
-    """What the death of a process does on the real disk: the lock goes, nothing is written."""
+    """What the death of a process does on the real disk: the locks go, nothing is written."""
+    log._hint.close()
     log._lock.release()
 
 

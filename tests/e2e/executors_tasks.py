@@ -51,6 +51,18 @@ def mark(path: str) -> None:
         trace.write(b"x")
 
 
+def forks(how: str) -> int:
+    """Make a copy of this process that comes back from the task as well; tell how it ended."""
+    copy = os.fork()  # noqa: TID251 - a user may do what we do not
+    if copy == 0:
+        if how == "exits":
+            sys.exit(3)
+        if how == "fails":
+            raise ValueError("in the copy")
+        return 0
+    return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+
+
 def hold(pipe: str) -> None:
     """Say who we are, and never return."""
     say(pipe, str(os.getpid()))

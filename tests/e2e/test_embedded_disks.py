@@ -7,7 +7,7 @@ from pathlib import Path
 
 PATIENCE_S = 60
 
-HEAD = """
+HEAD = '''
     import logging, os, resource, signal, sys, threading, holdfast
     from holdfast.errors import DiskFull, LogFailed
     from holdfast.testing import chores
@@ -27,7 +27,23 @@ HEAD = """
             assert "\\n" not in str(error), error
             return str(error)
         raise AssertionError(f"{act} did not fail")
-"""
+
+    def open_and_limit():
+        """An open folder without room for another segment, and whether that was noticed."""
+        full = threading.Event()
+
+        class Ear(logging.Handler):
+            def emit(self, record):
+                if "disk is full" in record.getMessage():
+                    full.set()
+
+        logging.getLogger("holdfast").addHandler(Ear())
+        logging.getLogger("holdfast").propagate = False
+        hf = holdfast.open(state, workers=1)
+        wal = os.path.join(state, "wal")
+        limit(max(os.path.getsize(os.path.join(wal, name)) for name in os.listdir(wal)))
+        return hf, full
+'''
 
 
 def run(tmp_path: Path, body: str) -> str:
@@ -97,23 +113,12 @@ def test_no_room_for_the_next_segment_holds_everyone_up_until_there_is(tmp_path:
     out = run(
         tmp_path,
         """
-        full = threading.Event()
-
-        class Ear(logging.Handler):
-            def emit(self, record):
-                if "disk is full" in record.getMessage():
-                    full.set()
-
-        logging.getLogger("holdfast").addHandler(Ear())
-        logging.getLogger("holdfast").propagate = False
-        hf = holdfast.open(state, workers=1)
-        wal = os.path.join(state, "wal")
-        limit(max(os.path.getsize(os.path.join(wal, name)) for name in os.listdir(wal)))
+        hf, full = open_and_limit()
         handles = []
 
         def submit():
             for n in range(8):
-                handles.append(hf.submit(len, "x" * 900_000, delay="1h"))
+                handles.append(hf.submit(len, "x" * 1_045_000, delay="1h"))
 
         thread = threading.Thread(target=submit)
         thread.start()
@@ -126,6 +131,36 @@ def test_no_room_for_the_next_segment_holds_everyone_up_until_there_is(tmp_path:
         hf.close()
         with holdfast.open(state, workers=1) as hf:
             assert hf.job(8).state == "PENDING"
+        print("good")
+        """,
+    )
+    assert out == "good\n"
+
+
+def test_leaving_while_the_disk_is_full_tells_who_waits_and_loses_nothing(tmp_path: Path) -> None:
+    out = run(
+        tmp_path,
+        """
+        hf, full = open_and_limit()
+        handles, errors = [], []
+
+        def submit():
+            try:
+                for n in range(8):
+                    handles.append(hf.submit(len, "x" * 1_045_000, delay="1h"))
+            except LogFailed as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=submit)
+        thread.start()
+        assert full.wait(60)
+        hf.close()
+        thread.join(60)
+        assert "no room" in str(errors[0]), errors
+        limit(most)
+        with holdfast.open(state, workers=1) as hf:
+            assert all(hf.job(handle.id).state == "PENDING" for handle in handles)
+            assert len(hf.submit(chores.echo, "x").result(60)) == 1
         print("good")
         """,
     )

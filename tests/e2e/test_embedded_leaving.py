@@ -81,6 +81,31 @@ def reaches(program: "subprocess.Popen[str]", word: str) -> None:
     assert line.strip() == word, (line, program.stderr.read() if program.stderr else "")
 
 
+class Interrupted:
+    """A program that Ctrl-C strikes while its first task runs and its second waits."""
+
+    def __init__(self, folder: Path, start: Start, *, executor: str, grace: float) -> None:
+        self.here, self.there = pipe(folder, "here"), pipe(folder, "there")
+        self.program = start(
+            f"""
+            with holdfast.open(state, workers=1, executor={executor!r}, grace={grace}) as hf:
+                handle = hf.submit(chores.tell_and_wait, {self.here!r}, {self.there!r})
+                hf.submit(chores.square, 3)
+                print("submitted", flush=True)
+                handle.result()
+            """
+        )
+        reaches(self.program, "submitted")
+        self.await_task()
+        self.program.send_signal(signal.SIGINT)
+
+    def await_task(self) -> None:
+        assert Path(self.here).read_text() == "begun"
+
+    def let_task_go(self, word: str) -> None:
+        Path(self.there).write_text(word)
+
+
 def test_an_orderly_end_waits_until_everything_is_fed(tmp_path: Path) -> None:
     with holdfast.open(tmp_path, workers=1) as hf:
         job = hf.map(chores.square, range(5_000))
@@ -172,46 +197,22 @@ def test_calls_that_race_with_the_end_are_answered_or_told(tmp_path: Path) -> No
 def test_ctrl_c_releases_what_runs_without_charge_and_the_next_opening_goes_on(
     tmp_path: Path, start: Start, executor: str
 ) -> None:
-    here, there = pipe(tmp_path, "here"), pipe(tmp_path, "there")
-    program = start(
-        f"""
-        with holdfast.open(state, workers=1, executor={executor!r}, grace=0.2) as hf:
-            handle = hf.submit(chores.tell_and_wait, {here!r}, {there!r})
-            hf.submit(chores.square, 3)
-            print("submitted", flush=True)
-            handle.result()
-        """
-    )
-    reaches(program, "submitted")
-    assert Path(here).read_text() == "begun"
-    program.send_signal(signal.SIGINT)
-    _, error = program.communicate(timeout=PATIENCE_S)
+    left = Interrupted(tmp_path, start, executor=executor, grace=0.2)
+    _, error = left.program.communicate(timeout=PATIENCE_S)
     assert "KeyboardInterrupt" in error
     assert ends(tmp_path / "state") == [("released", "")]
     with holdfast.open(tmp_path / "state", workers=2) as hf:
         assert hf.job("2").wait(PATIENCE_S)
-        assert Path(here).read_text() == "begun"
-        Path(there).write_text("go on")
+        left.await_task()
+        left.let_task_go("go on")
         assert list(hf.job("1").results()) == ["go on"]
         assert list(hf.job("2").results()) == [9]
 
 
 def test_within_its_grace_a_task_may_finish_after_ctrl_c(tmp_path: Path, start: Start) -> None:
-    here, there = pipe(tmp_path, "here"), pipe(tmp_path, "there")
-    program = start(
-        f"""
-        with holdfast.open(state, workers=1, grace=60) as hf:
-            handle = hf.submit(chores.tell_and_wait, {here!r}, {there!r})
-            hf.submit(chores.square, 3)
-            print("submitted", flush=True)
-            handle.result()
-        """
-    )
-    reaches(program, "submitted")
-    assert Path(here).read_text() == "begun"
-    program.send_signal(signal.SIGINT)
-    Path(there).write_text("in time")
-    program.communicate(timeout=PATIENCE_S)
+    left = Interrupted(tmp_path, start, executor="threads", grace=60)
+    left.let_task_go("in time")
+    left.program.communicate(timeout=PATIENCE_S)
     with holdfast.open(tmp_path / "state", workers=1) as hf:
         assert list(hf.job("1").results()) == ["in time"]
         assert list(hf.job("2").results()) == [9]

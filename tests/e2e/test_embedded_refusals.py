@@ -88,10 +88,17 @@ MISTAKES: list[tuple[Callable[[holdfast.Holdfast], Any], type[Exception], str]] 
     (lambda hf: hf.map(chores.square, [1], max_parallel=0), ValueError, "at least 1"),
     (lambda hf: hf.submit(chores.square, 1, delay="soon"), ValueError, "write 90s, 5m or 1h30m"),
     (lambda hf: hf.submit(chores.square, 1, delay=-1), ValueError, "cannot be negative"),
-    (lambda hf: hf.submit(_takes_key, 1), TypeError, "rename the parameter"),
+    (lambda hf: hf.submit(_takes_key, key="1"), TypeError, "rename the parameter"),
+    (lambda hf: hf.array(_takes_name, 3, name="x"), TypeError, "array() takes for itself"),
+    (lambda hf: hf.submit(Bench().work, 1), CannotName, "a method bound to one object"),
+    (lambda hf: hf.submit(Bench.build, 1), CannotName, "a method bound to one object"),
     (lambda hf: holdfast.task(retries=-1), ValueError, "retries=-1 cannot be negative"),
     (lambda hf: holdfast.task(retries=1.5), TypeError, "must be a whole number"),
     (lambda hf: holdfast.task(priority=0.5), TypeError, "must be a whole number"),
+    (lambda hf: holdfast.task(timeout=float("nan")), ValueError, "timeout=nan is not a duration"),
+    (lambda hf: holdfast.task(timeout=float("inf")), ValueError, "None stands for no limit"),
+    (lambda hf: holdfast.task(timeout=[1]), TypeError, "timeout=[1] is not a duration"),
+    (lambda hf: holdfast.task(memory=1.5), TypeError, "memory=1.5 is not a size"),
     (lambda hf: holdfast.task(cpus=float("nan")), ValueError, "cpus=nan"),
     (lambda hf: holdfast.task(labels={"a": 1}), TypeError, "must be text"),
     (lambda hf: holdfast.task(memory="much"), ValueError, "write 512Mi or 4G"),
@@ -107,6 +114,42 @@ def _closure() -> Callable[[int], int]:
 
 def _takes_key(key: int) -> int:
     return key
+
+
+def _takes_name(index: int, name: str = "") -> str:
+    return name
+
+
+class Bench:
+    @holdfast.task
+    def work(self, n: int) -> int:
+        return n + 1
+
+    @classmethod
+    @holdfast.task
+    def build(cls, n: int) -> int:
+        return n + 2
+
+    @staticmethod
+    @holdfast.task
+    def rest(n: int) -> int:
+        return n + 3
+
+
+def test_a_parameter_may_bear_a_word_of_submit_where_nothing_is_unclear(
+    hf: holdfast.Holdfast,
+) -> None:
+    assert hf.submit(_takes_key, 1, key="k").result(PATIENCE_S) == 1
+    assert hf.submit(_takes_name, 1).result(PATIENCE_S) == ""
+    assert list(hf.array(_takes_name, 2, "x", name="job").results()) == ["x", "x"]
+
+
+def test_a_task_may_be_a_method_and_one_without_an_object_may_be_submitted(
+    hf: holdfast.Holdfast,
+) -> None:
+    assert (Bench().work(1), Bench.build(1), Bench.rest(1)) == (2, 3, 4)
+    assert hf.submit(Bench.rest, 1).result(PATIENCE_S) == 4
+    assert hf.submit(Bench().work, 1, pickle=True).result(PATIENCE_S) == 2
 
 
 @pytest.mark.parametrize(("ask", "kind", "says"), MISTAKES)

@@ -15,11 +15,13 @@ from holdfast.coordinator.history import attempts_of
 from holdfast.coordinator.inspect import look_into, open_folder
 from holdfast.coordinator.recovery import recover
 from holdfast.coordinator.settings import Settings
+from holdfast.core import commands as c
 from holdfast.core import events as e
+from holdfast.core.errors import LogFailed
 from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import Index, JobId
 from holdfast.testing import chores
-from holdfast.wal import read_folder
+from holdfast.wal import LogDamaged, read_folder
 from holdfast.worker.threads import ThreadExecutor
 
 PATIENCE_S = 60
@@ -126,7 +128,100 @@ def test_old_segments_go_and_the_results_of_kept_jobs_stay(
     assert len(snapshots(folder)) == 2
 
 
-def test_a_snapshot_that_rots_is_passed_over(opened: Open, tmp_path: Path) -> None:
+def test_what_earlier_openings_wrote_counts_towards_a_snapshot(
+    opened: Open, tmp_path: Path
+) -> None:
+    """Else a program that never writes much at once would replay its whole log for ever."""
+    hf = opened(snapshot_bytes=NEVER_BYTES)
+    for number in range(20):
+        hf.submit(chores.square, number).result(PATIENCE_S)
+    written = hf._local._embedded.coordinator.written
+    hf.close()
+    hf = opened(snapshot_bytes=written)
+    hf.submit(chores.square, 1).result(PATIENCE_S)
+    assert snapshotter_of(hf)._thread is not None
+    snapshotter_of(hf)._thread.join(PATIENCE_S)
+    hf.close()
+    assert len(snapshots(tmp_path / "state")) == 1
+    hf = opened(snapshot_bytes=written)
+    hf.submit(chores.square, 1).result(PATIENCE_S)
+    assert snapshotter_of(hf)._thread is None
+
+
+def test_an_archive_that_takes_nothing_is_told_and_harms_nothing(
+    opened: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, archive = tmp_path / "state", tmp_path / "archive"
+    archive.write_text("not a folder")
+    hf = opened(snapshot_bytes=NEVER_BYTES, history_bytes=0, archive=archive)
+    fill(hf, 10)
+    before = segments(folder)
+    for _ in range(3):
+        assert snapshotter_of(hf).make() is not None
+        fill(hf, 1)
+    assert "stays where it is" in caplog.text
+    assert segments(folder)[: len(before)] == before
+    assert len(snapshots(folder)) == 2
+    archive.unlink()
+    assert snapshotter_of(hf).make() is not None
+    assert before[0] not in segments(folder)
+    assert before[0] in [path.name for path in archive.iterdir()]
+
+
+def test_foreign_files_and_leftovers_beside_the_snapshots_are_no_trouble(
+    opened: Open, tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    hf = opened(snapshot_bytes=NEVER_BYTES, history_bytes=0)
+    place = folder / "snapshots"
+    place.mkdir()
+    for name in ("old.snap", "z.snap", f"{1:020d}.tmp", f"{1:020d}.kept-tmp"):
+        (place / name).write_text("what is this?")
+    for _ in range(3):
+        hf.submit(chores.square, 3).result(PATIENCE_S)
+        assert snapshotter_of(hf).make() is not None
+    names = sorted(path.name for path in place.iterdir() if path.suffix != ".kept")
+    assert len(names) == 4
+    assert names[2:] == ["old.snap", "z.snap"]
+    hf.close()
+    assert list(opened().job("1").results()) == [9]
+
+
+def test_a_snapshot_that_cannot_be_recorded_leaves_nobody_waiting(opened: Open) -> None:
+    embedded = opened()._local._embedded
+    nonsense: Any = "not a position"
+    command = c.InstallSnapshot(at_position=nonsense, state_hash="")
+    with pytest.raises(LogFailed):
+        embedded._taken.install(embedded.engine.post, command)
+
+
+def rot(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def test_history_goes_only_as_far_as_the_last_snapshot_but_one_can_do_without(
+    opened: Open, tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    hf = opened(snapshot_bytes=NEVER_BYTES, history_bytes=0)
+    jobs = []
+    for _ in range(3):
+        newest = segments(folder)[-1]
+        while segments(folder)[-1] == newest:
+            jobs += fill(hf, 1)
+        assert snapshotter_of(hf).make() is not None
+    hf.close()
+    assert look_into(folder).oldest > 1
+    rot(snapshots(folder)[-1])
+    again = opened()
+    assert all(len(next(iter(again.job(job_id).results()))) == 300_000 for job_id in jobs)
+
+
+def test_a_snapshot_that_rots_is_passed_over(
+    opened: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = tmp_path / "state"
     hf = opened(snapshot_bytes=NEVER_BYTES)
     for number in range(2):
@@ -134,12 +229,29 @@ def test_a_snapshot_that_rots_is_passed_over(opened: Open, tmp_path: Path) -> No
         assert snapshotter_of(hf).make() is not None
     hf.close()
     older, newest = snapshots(folder)
-    content = bytearray(newest.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    newest.write_bytes(content)
+    rot(newest)
     hf = opened()
     assert list(hf.job("2").results()) == [1]
     assert older.exists()
+    assert f"passed over: {newest.name}" in caplog.text
+
+
+def test_a_folder_whose_snapshots_cannot_be_read_is_refused_in_words(
+    opened: Open, tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    hf = opened(snapshot_bytes=NEVER_BYTES, history_bytes=0)
+    fill(hf, 8)
+    for _ in range(3):
+        assert snapshotter_of(hf).make() is not None
+        fill(hf, 1)
+    hf.close()
+    assert look_into(folder).oldest > 1
+    for path in snapshots(folder):
+        path.unlink()
+        path.mkdir()
+    with pytest.raises(LogDamaged, match="no snapshot stands for it"):
+        opened()
 
 
 def a_program(path: Path, does: str) -> str:

@@ -1,6 +1,5 @@
 """Lanes that are real processes: they are killed, crash and hang, and nobody else pays for it."""
 
-import itertools
 import os
 import signal
 import threading
@@ -13,62 +12,35 @@ import psutil
 import pytest
 
 from holdfast.core.ids import Index, JobId, LeaseId
-from holdfast.wire.exchange import Done, Failed, Item, Released, Run
-from holdfast.worker.executor import Executor, Harvest
+from holdfast.testing.crew import PATIENCE_S, Crew
+from holdfast.wire.exchange import Released
+from holdfast.worker.executor import Executor
 from holdfast.worker.payloads import decode_result, encode_call, pickled_target
 from holdfast.worker.processes import ProcessExecutor
 
-PATIENCE_S = 60
 TASKS = Path(__file__).with_name("executors_tasks.py")
 
 
-class Crew:
-    """An executor of processes with an agent that collects what ended, and never polls."""
+class ProcessCrew(Crew):
+    """Lanes that are processes."""
 
     def __init__(self, slots: int, **options: int) -> None:
-        self._bell = threading.Event()
-        self.executor = ProcessExecutor(slots, self._bell.set, self.clock_ms, **options)
-        self.done: list[Done] = []
-        self.failed: list[Failed] = []
-        self.released: list[Released] = []
-        self._leases = itertools.count(1)
+        super().__init__(lambda wake: ProcessExecutor(slots, wake, self.clock_ms, **options))
 
     def clock_ms(self) -> int:
         # Far from the machine's own clock, so that mixing the two would show.
         return time.monotonic_ns() // 1_000_000 + 10**9
 
     def give(
-        self, task: str, *calls: Any, slot: int = 0, job: str = "job", kind: str = "function"
+        self, task: str, *calls: Any, kind: str = "function", **options: Any
     ) -> list[LeaseId]:
+        """One task a call, which is its only argument; a bare name is one of our own tasks."""
         target = task if ":" in task else f"script:{TASKS}:{task}"
-        leases = [LeaseId(next(self._leases)) for _ in calls]
-        items = tuple(
-            Item(Index(place), lease, 1, encode_call((call,), pickle=kind == "pickle"))
-            for place, (lease, call) in enumerate(zip(leases, calls, strict=True))
-        )
-        self.executor.assign(Run(JobId(job), slot, kind, target, 5000, 0, False, len(items), items))
-        return leases
-
-    def add(self, harvest: Harvest) -> None:
-        self.done += harvest.done
-        self.failed += harvest.failed
-        self.released += harvest.released
-
-    def until(self, count: int) -> None:
-        """Collect until this many attempts have ended, one way or another."""
-        while len(self.done) + len(self.failed) + len(self.released) < count:
-            assert self._bell.wait(PATIENCE_S), "nothing ended in time"
-            self._bell.clear()
-            self.add(self.executor.harvest())
-
-    def results(self) -> list[Any]:
-        return [decode_result(done.result) for done in self.done]
-
-    def leases(self, outcomes: list[Any]) -> list[LeaseId]:
-        return [outcome.lease_id for outcome in outcomes]
+        payloads = [encode_call((call,), pickle=kind == "pickle") for call in calls]
+        return self.assign(target, payloads, kind=kind, **options)
 
 
-Hire = Callable[..., Crew]
+Hire = Callable[..., ProcessCrew]
 MakePipe = Callable[[str], "Pipe"]
 
 
@@ -95,11 +67,10 @@ def pipe(tmp_path: Path) -> MakePipe:
 
 @pytest.fixture
 def crew() -> Iterator[Hire]:
-    crews: list[Crew] = []
+    crews: list[ProcessCrew] = []
 
-    def hire(slots: int = 1, **options: int) -> Crew:
-        crews.append(Crew(slots, **options))
-        crews[-1].executor.start()
+    def hire(slots: int = 1, **options: int) -> ProcessCrew:
+        crews.append(ProcessCrew(slots, **options))
         return crews[-1]
 
     yield hire
@@ -207,6 +178,20 @@ def test_a_task_that_ends_its_process_is_charged_alone(
     assert failed.error.startswith(error)
     assert one.leases(one.done) == before + after
     assert one.results() == list(range(40))
+
+
+@pytest.mark.parametrize(("how", "code"), [("returns", 0), ("exits", 3), ("fails", 1)])
+def test_a_copy_that_a_task_forks_ends_with_the_task(
+    crew: Hire, tmp_path: Path, how: str, code: int
+) -> None:
+    one, trace = crew(1), tmp_path / "trace"
+    one.give("noop", 0)
+    one.give("forks", how)
+    # Were the copy to go on, it would run these too, and answer for them on the same socket.
+    one.give("mark", *[str(trace)] * 20)
+    one.until(22)
+    assert one.results() == [0, code, *[None] * 20]
+    assert trace.stat().st_size == 20
 
 
 def test_a_crash_tells_where_in_the_users_code_it_was(crew: Hire) -> None:

@@ -126,3 +126,17 @@ def test_an_interrupt_at_the_terminal_reaches_the_parent_alone(tmp_path: Path) -
     parent.wait()
     child.wait(PATIENCE_S)
     parent.stdout.close()
+
+
+def test_neither_arguments_nor_search_path_need_be_text(tmp_path: Path) -> None:
+    ending = """
+def words(n):
+    return [os.fsencode(word) for word in sys.argv[1:]]
+
+if __name__ == "__main__":
+    import pathlib
+    sys.path.append(pathlib.Path("/nowhere"))
+    main(words, 1)
+"""
+    told, _ = start(write_program(tmp_path, ending), "\udcff", "ok").communicate(timeout=PATIENCE_S)
+    assert told.splitlines() == [str([b"\xff", b"ok"]), "fatal: None"]

@@ -119,6 +119,41 @@ def test_a_half_made_segment_gives_its_space_back() -> None:
     assert disk.used == before
 
 
+def append_for_ever(log: FileLog, content: bytes) -> None:
+    while True:
+        log.append([content], at=0, wall=0)
+        log.sync()
+
+
+def test_where_a_segment_of_the_usual_size_does_not_fit_a_smaller_one_is_made() -> None:
+    """A disk with many free megabytes is not full to a log that needs a few bytes."""
+    disk = FaultyDisk()
+    log = FileLog.open(DATA, disk=disk)
+    while log._segment.end + 5000 < log._segment.size:
+        log.append([b"x" * 4000], at=0, wall=0)
+        log.sync()
+    disk.capacity = disk.used + 300_000
+    acked = log.last
+    for _ in range(60):
+        log.append([b"y" * 4000], at=0, wall=0)
+        log.sync()
+    assert log.pressure
+    assert log._segment.size < 300_000
+    with pytest.raises(DiskFull) as full:
+        append_for_ever(log, b"y" * 4000)
+    assert full.value.needed == 64 * 1024
+    disk.capacity = None
+    log.append([b"z"], at=0, wall=0)
+    log.sync()
+    log.append([b"z" * 5000], at=0, wall=0)
+    log.sync()
+    assert not log.pressure
+    assert log._segment.size == 1024 * 1024
+    disk.restart()
+    again = FileLog.open(DATA, disk=disk)
+    assert again.last == log.last > acked + 60
+
+
 def test_the_next_segment_is_wanted_from_half_way_on() -> None:
     disk = FaultyDisk()
     log = open_log(disk)

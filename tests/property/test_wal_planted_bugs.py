@@ -8,7 +8,6 @@ import pytest
 
 from holdfast.testing.disks import FaultyDisk
 from holdfast.testing.log_stories import (
-    DATA,
     Lost,
     Story,
     Witness,
@@ -21,6 +20,7 @@ from holdfast.testing.log_stories import (
     snapshots,
     tell,
 )
+from holdfast.testing.logs import DATA, WAL
 from holdfast.wal import FileLog, LogDamaged
 from holdfast.wal.hint import HintFile
 from holdfast.wal.recovery import Clean, Damage, Torn
@@ -176,16 +176,14 @@ def plant_early_ack(monkeypatch: pytest.MonkeyPatch) -> None:
 def plant_drop_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several segments go with one sync of the directory."""
 
-    def drop(disk: FaultyDisk, history: object, log_id: bytes, *rest: object) -> None:
-        _, before, _ = rest
-        segments = history.segments  # type: ignore[attr-defined]
-        going = [segment for segment in segments[:-1] if segment.last < before]
-        history.segments = segments[len(going) :]  # type: ignore[attr-defined]
-        for segment in going:
-            disk.unlink(segment.path)
-        disk.fsync_dir(DATA / "wal")
+    def drop(self: FileLog, before: int, archive: Path | None = None) -> int:
+        for segment in [one for one in self._history.segments[:-1] if one.last < before]:
+            self._history.forget(segment)
+            self._disk.unlink(segment.path)
+        self._disk.fsync_dir(WAL)
+        return self.oldest
 
-    monkeypatch.setattr("holdfast.wal.file.drop", drop)
+    monkeypatch.setattr(FileLog, "drop_segments", drop)
 
 
 def plant_drop_without_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,6 @@ MAX_PAYLOAD_BYTES = 1024 * 1024
 
 REMEMBERED = 1_024
 
-RESERVED = ("key", "name", "delay", "not_before", "deadline", "pickle")
-"""Words that `submit` takes for itself."""
-
 Decode = Callable[[bytes], Any]
 
 
@@ -42,10 +39,11 @@ def single_call(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     *,
-    name: str | None,
-    pickle: bool | None,
+    words: Mapping[str, Any],
 ) -> Call:
-    _check_words(function)
+    """`words` are those that `submit` takes for itself; so also below."""
+    name, pickle = words["name"], words["pickle"]
+    _check_words(function, args, words, "submit")
     _check_arguments(function, args, kwargs)
     options = _options(function, pickle=pickle)
     payload = encode_call(args, kwargs, pickle=options.pickle)
@@ -71,14 +69,15 @@ def array_call(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     *,
-    name: str | None,
+    words: Mapping[str, Any],
 ) -> Call:
+    _check_words(function, (0, *args), words, "array")
     _check_arguments(function, (0, *args), kwargs)
     options = _options(function)
     if options.pickle:
         raise Refused("invalid", "an array cannot be pickled; use map() with pickle=True")
     payload = encode_call(args, kwargs)
-    return _call(function, options, "array", name, check_size(payload))
+    return _call(function, options, "array", words["name"], check_size(payload))
 
 
 def check_size(payload: bytes) -> bytes:
@@ -165,15 +164,26 @@ def _decoder(function: Callable[..., Any], *, pickle: bool) -> Decode:
     return decode
 
 
-def _check_words(function: Callable[..., Any]) -> None:
-    """A word that both submit and the function use would go to the wrong one: say so instead."""
+def _check_words(
+    function: Callable[..., Any], args: Sequence[Any], words: Mapping[str, Any], caller: str
+) -> None:
+    """A word that could have been meant for the function is not guessed at: say so instead."""
     signature = _signature(plain(function))
-    clash = [word for word in RESERVED if signature and word in signature.parameters]
-    if clash:
-        raise TypeError(
-            f"{plain(function).__name__} has a parameter {clash[0]!r}, a word that submit() takes "
-            "for itself; rename the parameter"
-        )
+    if signature is None:
+        return
+    taken = _given_by_place(signature, args)
+    for word, value in words.items():
+        if value is not None and word in signature.parameters and word not in taken:
+            raise TypeError(
+                f"{plain(function).__name__} has a parameter {word!r}, a word that {caller}() "
+                "takes for itself; give it by its place, or rename the parameter"
+            )
+
+
+def _given_by_place(signature: inspect.Signature, args: Sequence[Any]) -> set[str]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [name for name, each in signature.parameters.items() if each.kind in kinds]
+    return set(places[: len(args)])
 
 
 def _check_arguments(

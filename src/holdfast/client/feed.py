@@ -72,7 +72,7 @@ class JobFeed:
         self.sealed = False
         self.state = ""
         self.reason = ""
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.cells = bytearray()
         self.positions: array[int] = array("Q")
         self.order: array[int] = array("I")
@@ -102,15 +102,16 @@ class JobFeed:
 
     def finished(self, indices: Sequence[Index], state: TaskState, position: Position) -> None:
         with self.changed:
+            # Readers look at the cells without the lock: a position stands before its cell tells.
             cells, positions = self.cells, self._places()
             if isinstance(indices, range):
                 run = slice(indices.start, indices.stop)
-                cells[run] = bytes((state,)) * len(indices)
                 positions[run] = array("Q", (position,)) * len(indices)
+                cells[run] = bytes((state,)) * len(indices)
             else:
                 for index in indices:
-                    cells[index] = state
                     positions[index] = position
+                    cells[index] = state
             self.order.extend(indices)
             self.done_count += len(indices)
             self._announce()
@@ -131,7 +132,7 @@ class JobFeed:
             self.state, self.reason = state, reason
             self._announce()
 
-    def broken(self, error: Exception) -> None:
+    def broken(self, error: BaseException) -> None:
         with self.changed:
             self.error = error
             self._announce()

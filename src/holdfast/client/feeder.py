@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
@@ -142,6 +143,7 @@ class Feeder(Feeding):
         self._chunks = chunks
         self._fed = fed
         self._stopping = False
+        self.is_over = False
         self._thread = threading.Thread(target=self._run, name="holdfast-feeder", daemon=True)
 
     def start(self) -> None:
@@ -149,7 +151,7 @@ class Feeder(Feeding):
 
     def finish(self) -> None:
         """Wait until everything is fed and sealed."""
-        self._thread.join()
+        self._join(None)
 
     def stop(self) -> None:
         """Give up feeding: the job stays open and is settled by the next opening. A source that
@@ -158,10 +160,13 @@ class Feeder(Feeding):
         self._chunks.stop()
         with self._feed.changed:
             self._feed.changed.notify_all()
-        self._thread.join(STOP_SECONDS)
+        self._join(STOP_SECONDS)
 
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
+    def _join(self, seconds: float | None) -> None:
+        # Ctrl-C may have struck while the thread was being started: it feeds nothing then, or
+        # soon finds the folder closed.
+        with suppress(RuntimeError):
+            self._thread.join(seconds)
 
     def _run(self) -> None:
         try:
@@ -171,9 +176,11 @@ class Feeder(Feeding):
                     self._add(self._chunks.next())
             if not self._stopping:
                 self._seal(interrupted=False)
-        except Exception as error:  # noqa: BLE001 - it is told to whoever waits for the job
+        except BaseException as error:  # noqa: BLE001 - it is told to whoever waits for the job
             self.error = error
             self._give_up(error)
+        finally:
+            self.is_over = True
 
     def _has_room(self) -> bool:
         return self._stopping or self._fed - self._feed.done_count < WINDOW_ITEMS
@@ -195,7 +202,7 @@ class Feeder(Feeding):
             c.SealJob(job_id=self._feed.job_id, count=self._fed, interrupted=interrupted)
         )
 
-    def _give_up(self, error: Exception) -> None:
+    def _give_up(self, error: BaseException) -> None:
         """A cancelled job takes no more items, which is no trouble; anything else interrupts.
 
         Under a key the job stays open instead: the same map, once what was wrong is right, goes on

@@ -177,7 +177,7 @@ class Job(Generic[R]):
 class Feeding:
     """A map that is still being fed: what went wrong while feeding is told to whoever waits."""
 
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class Results(Generic[R]):

@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar
@@ -42,6 +43,8 @@ class Holdfast:
         self._local = local
         self._grace_ms = grace_ms
         self._feeders: list[Feeder] = []
+        # Maps may be started by several threads, and leaving waits for every one.
+        self._feeding = threading.Lock()
         # Leaving the program without leaving the folder first is made good, as far as it can be.
         # This keeps an open folder alive until it is left, as its threads and its lock are.
         atexit.register(self.abort)
@@ -65,7 +68,11 @@ class Holdfast:
 
         `key` makes a repeat find the first call instead of making a second one.
         """
-        call = single_call(function, args, kwargs, name=name, pickle=pickle)
+        words = {
+            "key": key, "name": name, "delay": delay,
+            "not_before": not_before, "deadline": deadline, "pickle": pickle,
+        }  # fmt: skip
+        call = single_call(function, args, kwargs, words=words)
         command = c.SubmitJob(
             spec=call.spec,
             key=text(key, "key"),
@@ -138,7 +145,7 @@ class Holdfast:
     ) -> Job[R]:
         """Run `function(index, *args, **kwargs)` for every index below `count`: one record, and a
         byte a task, however many there are."""
-        call = array_call(function, args, kwargs, name=name)
+        call = array_call(function, args, kwargs, words={"key": key, "name": name})
         command = c.SubmitJob(
             spec=call.spec,
             key=text(key, "key"),
@@ -278,8 +285,9 @@ class Holdfast:
         if fed < 0:
             return Job(self._local, feed, call.decode)
         feeder = Feeder(self._local, feed, chunks, fed)
-        self._feeders = [known for known in self._feeders if known.is_alive()]
-        self._feeders.append(feeder)
+        with self._feeding:
+            self._feeders = [known for known in self._feeders if not known.is_over]
+            self._feeders.append(feeder)
         feeder.start()
         return Job(self._local, feed, call.decode, feeder)
 
@@ -307,5 +315,3 @@ def _parsed(task_id: str) -> tuple[JobId, Index]:
     if parsed is None:
         raise Refused("invalid", f"{task_id!r} is not a task; write JOB/INDEX, such as 12/0")
     return parsed
-
-

@@ -113,26 +113,35 @@ class Local:
         self._owner_pid = os.getpid()
         self.actor = f"process:{self._owner_pid}"
         self._embedded = open_embedded(path, settings)
-        engine = self._embedded.engine
+        try:
+            self._employ(make_executor)
+        except BaseException:
+            # Nobody gets to close what was never opened.
+            self._embedded.log.close()
+            raise
+
+    def _employ(self, make_executor: MakeExecutor) -> None:
+        engine, slots = self._embedded.engine, self.slots
         self.executor = make_executor(slots, lambda: engine.post(_nothing), monotonic_ms)
         self._capacity = Capacity(slots, slots * 1_000, _memory_bytes(), 0)
         self._agent = Agent(LOCAL_WORKER, self._embedded.epoch, self.executor, self._capacity)
         self._worker = LocalWorker(self._agent, self._embedded)
-        self.executor.start()
         engine.hooks.insert(0, self._worker)
+        self.executor.start()
         engine.start()
         engine.post(_nothing)
 
     def call(self, ask: Callable[[Coordinator], T]) -> T:
         """Run `ask` on the coordinator's thread; its answer, once all it saw is durable."""
         self.check_open()
-        if self._worker.fatal is not None:
-            raise self._worker.fatal
         pending: Pending[T] = Pending()
         coordinator = self._embedded.coordinator
 
         def work() -> None:
             try:
+                # Asked here, in turn: whoever came before the news has been told by it.
+                if self._worker.fatal is not None:
+                    raise self._worker.fatal
                 value = ask(coordinator)
             except Exception as error:  # noqa: BLE001 - it belongs to the caller, not to the engine
                 pending.fail(error)

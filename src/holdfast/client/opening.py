@@ -44,7 +44,7 @@ def open(
     grace_ms = duration_ms(grace, "grace")
     settings = Settings(
         history_bytes=None if history is None else size_bytes(history, "history"),
-        archive=None if archive is None else Path(archive),
+        archive=None if archive is None else Path(archive).absolute(),
         keep_finished=keep_finished,
     )
     return Holdfast(Local(Path(path), _maker(executor), slots, settings), grace_ms)

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from msgspec import Struct, structs
@@ -100,6 +101,10 @@ class TaskFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.__holdfast_function__(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A task that is a method is called with its object, as any method is."""
+        return self if instance is None else MethodType(self, instance)
 
     def options(self, **changes: Any) -> "TaskFunction[P, R]":
         """The same function with other options: `resize.options(retries=5)`."""

@@ -21,6 +21,7 @@ from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Instant, Position
 from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.core.state import State
+from holdfast.core.transactions import Action
 
 STRANGERS: Final = frozenset(
     {
@@ -36,6 +37,14 @@ STRANGERS: Final = frozenset(
 """Commands with values from outside: what they record is read back before it counts, because a
 value of a wrong type can be written, and would then keep the log from being read for ever."""
 
+FRAME_BYTES: Final = 32 * 1024 * 1024
+"""What is gathered into one frame at most; a single record may be somewhat larger."""
+
+RECORD_BYTES_MAX: Final = 48 * 1024 * 1024
+"""No log takes more in one frame: whoever asks for it is refused, and nobody else is harmed."""
+
+NOTICES_KEPT: Final = 1_000
+
 
 class Batch(Struct, frozen=True):
     """Records for one frame, and the position of the last of them."""
@@ -47,17 +56,24 @@ class Batch(Struct, frozen=True):
 
 
 class Coordinator:
-    def __init__(self, state: State, clock: Clock, dice: Dice) -> None:
+    """`term_ms` is how long leases of workers elsewhere live unrenewed; zero: there are none."""
+
+    def __init__(self, state: State, clock: Clock, dice: Dice, *, term_ms: int = 0) -> None:
         self.state = state
+        self.term_ms = term_ms
         self.clock = clock
         self.dice = dice
         self.watchers = Watchers(state)
         self.refusals: Counter[str] = Counter()
+        # What happened and is not worth a record: lost with the process.
+        self.notices: deque[tuple[Instant, Action]] = deque(maxlen=NOTICES_KEPT)
         self.durable: Position = state.position
         self.failure: Exception | None = None
         self.written = 0
         self._pending: list[bytes] = []
         self._flying: Batch | None = None
+        self._flying_since: Instant = self.now()
+        self._present_at: Instant = self.now()
         self._answers: deque[
             tuple[Position, Callable[[], None], Callable[[Exception], None]]
         ] = deque()
@@ -76,6 +92,24 @@ class Coordinator:
         """
         if self.failure is not None:
             raise self.failure
+        self.excuse_absence()
+        return self._judge(command, actor, request_id, reason)
+
+    def excuse_absence(self) -> None:
+        """An outage of ours is nobody's fault. Where we were away, or the disk was, for a quarter
+        of a term, nobody could renew: before anything else is judged every lease gets a new term.
+        """
+        if not self.term_ms:
+            return
+        now, patience_ms = self.now(), self.term_ms // 4
+        was_away = now - self._present_at > patience_ms
+        self._present_at = now
+        if self._flying is not None and now - self._flying_since > patience_ms:
+            was_away, self._flying_since = True, now
+        if was_away and self.failure is None:
+            self._judge(c.RearmLeases(term_ms=self.term_ms), "coordinator", "", "")
+
+    def _judge(self, command: c.Command, actor: str, request_id: str, reason: str) -> Decision:
         now = self.now()
         try:
             decision = decide(self.state, command, now)
@@ -86,11 +120,11 @@ class Coordinator:
             name = type(command).__name__
             record = Record(now, name, actor, request_id, reason, decision.events)
             encoded = encode_record(record)
-            unreadable = _unreadable(encoded) if type(command) in STRANGERS else ""
-            if not unreadable:
+            unfit = _unfit(encoded, is_strange=type(command) in STRANGERS)
+            if unfit is None:
                 self._record(record, encoded)
                 return decision
-            decision = Refused(Reason.INVALID, f"{name} was given a wrong value: {unreadable}")
+            decision = Refused(unfit[0], f"{name} was given {unfit[1]}")
         if isinstance(decision, Refused):
             self.refusals[decision.code] += 1
         return decision
@@ -115,11 +149,14 @@ class Coordinator:
             self._answers.append((self.state.position, send, fail))
 
     def take_batch(self) -> Batch | None:
-        """What has gathered since the last frame, if anything has."""
+        """What has gathered since the last frame, as much of it as one frame holds."""
         if not self._pending:
             return None
-        records, self._pending = self._pending, []
-        self._flying = Batch(records, self.state.time, self.clock.wall(), self.state.position)
+        count = _fitting(self._pending)
+        records, self._pending = self._pending[:count], self._pending[count:]
+        last = Position(self.state.position - len(self._pending))
+        self._flying = Batch(records, self.state.time, self.clock.wall(), last)
+        self._flying_since = self.now()
         return self._flying
 
     def pending_record(self, position: Position) -> bytes | None:
@@ -135,6 +172,7 @@ class Coordinator:
         return not self._pending or self.failure is not None
 
     def became_durable(self, position: Position) -> None:
+        self.excuse_absence()
         self.durable = position
         self._flying = None
         self.watchers.tell(position)
@@ -159,10 +197,23 @@ class Coordinator:
             answers.popleft()[1]()
 
 
-def _unreadable(encoded: bytes) -> str:
-    """Why replay could not read these bytes; empty where it can."""
-    try:
-        decode_record(encoded)
-    except BrokenInvariant as error:
-        return str(error.__cause__)
-    return ""
+def _fitting(records: list[bytes]) -> int:
+    """How many of these go into one frame: at least one."""
+    room = FRAME_BYTES - len(records[0])
+    for count, record in enumerate(records[1:], 1):
+        room -= len(record)
+        if room < 0:
+            return count
+    return len(records)
+
+
+def _unfit(encoded: bytes, *, is_strange: bool) -> tuple[Reason, str] | None:
+    """Why a record must not be written: no frame could hold it, or replay could not read it."""
+    if len(encoded) > RECORD_BYTES_MAX:
+        return Reason.TOO_LARGE, f"{len(encoded):,} bytes; the limit is {RECORD_BYTES_MAX:,}"
+    if is_strange:
+        try:
+            decode_record(encoded)
+        except BrokenInvariant as error:
+            return Reason.INVALID, f"a wrong value: {error.__cause__}"
+    return None

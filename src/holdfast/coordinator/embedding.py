@@ -32,7 +32,7 @@ class Embedded:
             self.log.path,
             self.log,
             settings,
-            lambda: taken.coordinator.written,
+            taken.unsnapped,
             partial(taken.install, self.engine.post),
         )
         self.engine.hooks.extend(
@@ -54,7 +54,9 @@ class Embedded:
         patience_s: float = SNAPSHOT_PATIENCE_S,
     ) -> None:
         """Let the last reports become durable, then stop and let the folder go. A snapshot under
-        way gets `patience_s`; whoever still waits for something is told `why`."""
+        way gets `patience_s`; whoever still waits for something is told `why`. A disk that is full
+        holds nobody here: what it had no room for was never acknowledged."""
+        self.engine.leave()
         self.snapshotter.finish(patience_s)
         settled = threading.Event()
 

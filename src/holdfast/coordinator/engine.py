@@ -46,9 +46,14 @@ class Engine:
         if self._ended:
             self._refuse_rest()
 
+    def leave(self) -> None:
+        """Wait no longer for room on a full disk: whoever waits for it is told."""
+        self._writer.leave()
+
     def stop(self, why: Exception) -> None:
         """Write what has gathered, then end both threads; who still waits is told `why`. Does not
         close the log."""
+        self.leave()
         self._inbox.put(self._begin_stop)
         self._thread.join()
         self._writer.stop()
@@ -65,7 +70,6 @@ class Engine:
 
     def _begin_stop(self) -> None:
         self._stopping = True
-        self._writer.begin_stop()
 
     def _run(self) -> None:
         turns = self._turns

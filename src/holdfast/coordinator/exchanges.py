@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.registry import Registry
 from holdfast.coordinator.seats import Paces, SendReply, Worker
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -31,6 +32,9 @@ JOB_ID: Final = attrgetter("job_id")
 
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 
+COMMIT_BYTES: Final = 8 * 1024 * 1024
+"""How much of results goes into one record; a larger single one has a record to itself."""
+
 ReadRecord = Callable[[Position], Record]
 """A durable or pending record of the log: where a repeat is told from a late report."""
 
@@ -39,19 +43,18 @@ class Exchanges:
     """`term_ms` zero: workers inside this process, whose leases do not end by time."""
 
     def __init__(self, coordinator: Coordinator, read: ReadRecord, *, term_ms: int) -> None:
-        self.workers: dict[WorkerId, Worker] = {}
+        self.registry = Registry(coordinator, term_ms)
+        self.workers = self.registry.workers
         self.paces = Paces()
         self.granting = True
         self._coordinator = coordinator
         self._read = read
-        self._term_ms = term_ms
 
     def take(self, exchange: Exchange, send: SendReply) -> None:
         """One message of a worker. A repeated number gets the former answer again."""
-        worker = self._seat(exchange)
-        if worker is None:
-            gone = Verdict(LeaseId(0), REFUSED, "a later incarnation of this worker is at work")
-            refusal = Reply(exchange.number, (gone,), (), (), ())
+        worker = self.registry.admit(exchange)
+        if isinstance(worker, str):
+            refusal = Reply(exchange.number, (), (), (), (), refused=worker)
             self._coordinator.answer(lambda: send(refusal), _drop)
             return
         if exchange.number <= worker.number:
@@ -72,8 +75,12 @@ class Exchanges:
         worker.stops = self._stops(worker)
         renewed = self._renew(worker)
         reported = exchange.started or exchange.done or exchange.failed or exchange.released
+        # A worker we do not know is answered at once, the first time, and so asked who it is.
+        stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
         # A renewal is told at once: a worker that does not hear of it must stop starting.
-        worker.has_news = bool(reported or worker.verdicts or worker.stops or renewed)
+        worker.has_news = bool(
+            reported or worker.verdicts or worker.stops or stranger or renewed
+        )
 
     def unpark(self, exchange: Exchange) -> None:
         """Answer a parked exchange with nothing: it has waited long enough."""
@@ -153,44 +160,16 @@ class Exchanges:
             busiest.asked = busiest.asked.union(fresh) & leases.keys()
             busiest.has_news = True
 
-    def _seat(self, exchange: Exchange) -> Worker | None:
-        """Where this incarnation sits; None where a later one is known. Whatever a former one
-        holds is lost, also when it was granted before this coordinator began."""
-        worker = self.workers.get(exchange.worker)
-        if worker is not None and worker.incarnation == exchange.incarnation:
-            return worker
-        known = [
-            incarnation
-            for (name, incarnation), holder in self._coordinator.state.holders.items()
-            if name == exchange.worker and holder.leases
-        ]
-        if worker is not None:
-            known.append(worker.incarnation)
-        if any(incarnation > exchange.incarnation for incarnation in known):
-            return None
-        for incarnation in sorted(set(known) - {exchange.incarnation}):
-            self._coordinator.execute(
-                c.LoseWorker(
-                    worker=exchange.worker,
-                    incarnation=incarnation,
-                    error="it was started again",
-                ),
-                actor=f"worker:{exchange.worker}",
-            )
-        fresh = Worker(exchange.worker, exchange.incarnation, exchange.capacity)
-        fresh.term_ms = self._term_ms
-        self.workers[exchange.worker] = fresh
-        return fresh
-
     def _repeat(self, worker: Worker, exchange: Exchange, send: SendReply) -> None:
         """The worker asks again: the answer goes where it asked last, and not before its time."""
-        reply = worker.last_reply
         if exchange.number < worker.number:
             return
-        if worker.send is not None:
-            worker.send = send
-        elif reply is not None:
+        reply = worker.last_reply
+        if reply is not None and reply.number == exchange.number:
             self._coordinator.answer(lambda: send(reply), _drop)
+        else:
+            # There is no answer yet: it waits here now.
+            worker.send = send
 
     def _expire(self, worker: Worker) -> None:
         """A lease past its time ends before anything its holder says is judged."""
@@ -211,7 +190,8 @@ class Exchanges:
             )
         if exchange.done:
             self._note_pace(exchange.done)
-            commands.append(c.CommitTasks(worker=who, incarnation=inc, done=exchange.done))
+            for done in _portions(exchange.done):
+                commands.append(c.CommitTasks(worker=who, incarnation=inc, done=done))
         for failed in exchange.failed:
             roll = self._coordinator.dice.roll()
             commands.append(c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll))
@@ -345,8 +325,9 @@ class Exchanges:
         if runs:
             leases = frozenset([item.lease_id for run in runs for item in run.items])
             worker.unseen = (*worker.unseen, (worker.number, leases))
+        who = worker.hello is None and bool(worker.term_ms)
         reply = Reply(
-            worker.number, worker.verdicts, worker.stops, worker.recalls, runs,
+            worker.number, worker.verdicts, worker.stops, worker.recalls, runs, who=who,
             good_ms=self._good_ms(worker),
         )  # fmt: skip
         worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
@@ -362,3 +343,18 @@ class Exchanges:
             job = self._coordinator.state.jobs.get(job_id)
             if job is not None:
                 self.paces.note(job.spec, [report.ran_ms for report in reports])
+
+
+def _portions(done: tuple[Done, ...]) -> list[tuple[Done, ...]]:
+    """The same reports in order, cut where their results grow too large for one record."""
+    if sum([len(report.result) for report in done]) <= COMMIT_BYTES:
+        return [done]
+    portions: list[list[Done]] = [[]]
+    room = COMMIT_BYTES
+    for report in done:
+        room -= len(report.result)
+        if room < 0 and portions[-1]:
+            portions.append([])
+            room = COMMIT_BYTES - len(report.result)
+        portions[-1].append(report)
+    return [tuple(portion) for portion in portions]

@@ -68,7 +68,7 @@ class LoopEngine:
 
     async def stop(self, why: Exception) -> None:
         """Write what has gathered, then end the writer; who still waits is told `why`."""
-        self._writer.begin_stop()
+        self._writer.leave()
         self._drained = asyncio.Event()
         self.soon()
         await self._drained.wait()

@@ -4,9 +4,11 @@ import gc
 import os
 import socket
 from collections.abc import Iterator
+from logging import getLogger
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.coordinator.settings import LEASE_TERM_MS
 from holdfast.core import commands as c
 from holdfast.core.apply import apply
 from holdfast.core.errors import BrokenInvariant, OperatingError
@@ -16,6 +18,8 @@ from holdfast.core.record import decode_record
 from holdfast.core.state import State
 from holdfast.version import VERSION
 from holdfast.wal import Disk, Frame, RealDisk, newest_snapshot
+
+logger = getLogger("holdfast")
 
 
 class Readable(Protocol):
@@ -72,6 +76,8 @@ def replay_frames(state: State, log: Readable, until: int | None = None) -> Stat
 def _from_snapshot(log: Readable, folder: Path, disk: Disk, until: int | None) -> State:
     choice = newest_snapshot(disk, folder, log)
     snapshot = choice.snapshot
+    for rejected in choice.rejected:
+        logger.warning("a snapshot was passed over: %s: %s", rejected.path.name, rejected.why)
     if snapshot is None or (until is not None and snapshot.position > until):
         if log.oldest > 1:
             raise OperatingError(
@@ -87,7 +93,8 @@ def _from_snapshot(log: Readable, folder: Path, disk: Disk, until: int | None) -
 
 
 def opening(log_id: str, epoch: int, torn_bytes: int, term_ms: int) -> c.OpenLog:
-    """The command that takes the log over."""
+    """The command that takes the log over. `term_ms` zero: workers and feeders are in our own
+    process; leases that a server granted before still get their term."""
     return c.OpenLog(
         log_id=log_id,
         epoch=epoch,
@@ -95,5 +102,6 @@ def opening(log_id: str, epoch: int, torn_bytes: int, term_ms: int) -> c.OpenLog
         host=socket.gethostname(),
         pid=os.getpid(),
         torn_bytes=torn_bytes,
-        term_ms=term_ms,
+        term_ms=term_ms or LEASE_TERM_MS,
+        served=bool(term_ms),
     )

@@ -13,14 +13,15 @@ from holdfast.core.ready import Shape, shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.scheduler.plan import Seat, Slot, run_length
-from holdfast.wire.exchange import Capacity, Reply, Verdict
+from holdfast.wire.exchange import Capacity, Hello, Reply, Verdict
 
 SendReply = Callable[[Reply], None]
 
 
 class Worker(Struct):
-    """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `owed` is
-    the answer being put together for exchange `number`."""
+    """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
+    `stops` and `recalls` are the answer being put together for exchange `number`, which goes to
+    `send`."""
 
     worker: WorkerId
     incarnation: int
@@ -39,6 +40,9 @@ class Worker(Struct):
     held: frozenset[LeaseId] = frozenset()
     unseen: tuple[tuple[int, frozenset[LeaseId]], ...] = ()
     last_reply: Reply | None = None
+    hello: Hello | None = None
+    since: Instant = NEVER
+    seen_at: Instant = NEVER
 
     def known(self) -> frozenset[LeaseId]:
         """What it holds, and what is on its way to it."""

@@ -39,7 +39,7 @@ class Served:
             self.log.path,
             self.log,
             settings,
-            lambda: taken.coordinator.written,
+            taken.unsnapped,
             partial(taken.install, self.engine.post),
         )
         self.engine.hooks.extend(

@@ -4,6 +4,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+LEASE_TERM_MS = 15_000
+"""How long a worker elsewhere holds a lease without renewing it, unless the operator says so."""
+
 
 class Settings(Struct, frozen=True, kw_only=True):
     """`snapshot_bytes`: how much log may gather before a snapshot is made of it.

@@ -27,12 +27,16 @@ from holdfast.core.invariants import check
 from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
 from holdfast.wal import (
+    WAL_FOLDER,
     FolderReader,
     KeptRecord,
     Log,
     RealDisk,
+    clear_leftovers,
     drop_snapshots,
     read_folder,
+    segment_paths,
+    snapshot_paths,
     write_kept,
     write_snapshot,
 )
@@ -92,15 +96,13 @@ def make_snapshot(course: Course) -> Made:
 def _drop_before(folder: Path, reader: FolderReader, course: Course) -> int:
     """The first position to keep: the last snapshot but one stays replayable, and at least so
     many bytes of history stay to look back on."""
-    snapshots = sorted(int(path.stem) for path in (folder / "snapshots").glob("*.snap"))
+    snapshots = snapshot_paths(RealDisk(), folder)
     if course.history_bytes is None or not snapshots:
         return 0
     kept = 0
-    for path in sorted((folder / "wal").glob("*.seg"), reverse=True):
-        if not path.stem.isdigit():
-            continue
+    for path in reversed(segment_paths(RealDisk(), folder / WAL_FOLDER)):
         if kept >= course.history_bytes:
-            return min(int(path.stem) + 1, snapshots[-1])
+            return min(int(path.stem) + 1, int(snapshots[-1].stem))
         kept += path.stat().st_size
     return 0
 
@@ -192,18 +194,32 @@ class Snapshotter:
         """One snapshot of everything durable now; None where it failed, which harms nothing."""
         course = Course(str(self._folder), self._log.durable, self._settings.history_bytes)
         try:
+            clear_leftovers(RealDisk(), self._folder)
             made = self._in_second_process(course)
             # Returns when the record is durable: only then may anything be dropped.
             self._install(c.InstallSnapshot(at_position=made.position, state_hash=made.state_hash))
+        except TROUBLES as error:
+            self._tell("a snapshot could not be made: %s", error)
+            return None
+        self._let_go(made)
+        return made
+
+    def _let_go(self, made: Made) -> None:
+        """Drop what the snapshot stands for. What stays is tried again after the next one."""
+        try:
             if made.drop_before:
                 self._log.drop_segments(made.drop_before, self._settings.archive)
+        except TROUBLES as error:
+            self._tell("old history could not be let go of: %s", error)
+        try:
             drop_snapshots(RealDisk(), self._folder, keep=KEPT_SNAPSHOTS)
         except TROUBLES as error:
-            self.last_error = str(error)
-            if not self._leaving:
-                log.warning("a snapshot could not be made: %s", self.last_error)
-            return None
-        return made
+            self._tell("old snapshots could not be removed: %s", error)
+
+    def _tell(self, message: str, error: Exception) -> None:
+        self.last_error = str(error)
+        if not self._leaving:
+            log.warning(message, self.last_error)
 
     def _in_second_process(self, course: Course) -> Made:
         """What the second process answered. It is ended when the folder is left meanwhile."""

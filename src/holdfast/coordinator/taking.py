@@ -13,6 +13,7 @@ from holdfast.core.decision import Refused
 from holdfast.core.errors import BrokenInvariant, LogFailed
 from holdfast.core.ids import Position
 from holdfast.core.record import Record, decode_record
+from holdfast.core.state import State
 from holdfast.wal import FileLog
 
 log = getLogger("holdfast")
@@ -28,6 +29,13 @@ class Taken:
         self.log = source
         self.epoch = source.epoch
         self.coordinator = coordinator
+        # What earlier openings wrote and no snapshot stands for counts too: a program that is
+        # never long at work would never have one made.
+        self._behind = source.bytes_after(coordinator.state.snapshot_position)
+
+    def unsnapped(self) -> int:
+        """How many bytes of log no snapshot stands for, counted from the opening."""
+        return self._behind + self.coordinator.written
 
     def read(self, position: Position) -> Record:
         """A durable record. May be called from any thread."""
@@ -43,9 +51,11 @@ class Taken:
         recorded = threading.Event()
 
         def work() -> None:
-            if self.coordinator.failure is None:
-                self.coordinator.execute(command, actor="snapshotter")
-            self.coordinator.answer(recorded.set, lambda error: recorded.set())
+            try:
+                if self.coordinator.failure is None:
+                    self.coordinator.execute(command, actor="snapshotter")
+            finally:
+                self.coordinator.answer(recorded.set, lambda error: recorded.set())
 
         post(work)
         recorded.wait()
@@ -53,13 +63,23 @@ class Taken:
             raise LogFailed("the log failed before the snapshot was recorded")
 
 
+def _replayed(source: FileLog) -> State:
+    try:
+        return recover(source, source.path)
+    except OSError as error:
+        raise LogFailed(
+            f"{source.path} cannot be read: {error}. Run `holdfast log verify {source.path}`."
+        ) from error
+
+
 def take_folder(path: Path, *, term_ms: int) -> Taken:
     """Take the folder, replay it, and record that it was taken. Nothing is answered before that
     record is durable. `term_ms` is that of remote workers' leases; zero where there are none."""
     source = FileLog.open(path)
     try:
-        state = recover(source, path)
-        coordinator = Coordinator(state, SystemClock(state.time), SystemDice())
+        state = _replayed(source)
+        clock, dice = SystemClock(state.time), SystemDice()
+        coordinator = Coordinator(state, clock, dice, term_ms=term_ms)
         torn = source.torn
         if torn is not None:
             log.warning(

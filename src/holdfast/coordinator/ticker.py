@@ -13,6 +13,9 @@ CALENDAR_MS = 1_000
 
 FORGET_MS = 60_000
 
+PRESENCES_A_TERM = 8
+"""How often in a term the coordinator takes a turn while leases may run out."""
+
 
 class Rounds:
     """Places work whenever something changed. Wakes by itself when a delayed task comes due."""
@@ -20,8 +23,12 @@ class Rounds:
     def __init__(self, coordinator: Coordinator, exchanges: Exchanges) -> None:
         self._coordinator = coordinator
         self._exchanges = exchanges
+        self._prune_at = Instant(0)
 
     def step(self, now: Instant) -> None:
+        if now >= self._prune_at:
+            self._exchanges.registry.prune(now)
+            self._prune_at = Instant(now + FORGET_MS)
         self._exchanges.round()
 
     def next_due(self) -> Instant:
@@ -68,6 +75,9 @@ class Ticker:
         """When the state itself expects something, by either clock; zero for never."""
         state, now = self._coordinator.state, self._coordinator.now()
         dues = [holder.soonest for holder in state.holders.values() if holder.soonest != NEVER]
+        if dues and self._coordinator.term_ms:
+            # Being there often enough is what tells an absence from an idle hour.
+            dues.append(Instant(now + self._coordinator.term_ms // PRESENCES_A_TERM))
         if state.timers:
             dues.append(state.timers[0][0])
         if state.wall_timers:

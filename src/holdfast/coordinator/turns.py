@@ -34,6 +34,7 @@ class Turns:
         coordinator = self.coordinator
         if coordinator.failure is not None:
             return
+        coordinator.excuse_absence()
         now = coordinator.now()
         for hook in self.hooks:
             hook.step(now)

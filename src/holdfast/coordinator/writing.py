@@ -32,7 +32,7 @@ class Writer:
         self._synced = synced
         self._failed = failed
         self._frames: SimpleQueue[Batch | None] = SimpleQueue()
-        self._stopping = False
+        self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._run, name="holdfast-log", daemon=True)
         self._preparing: threading.Thread | None = None
 
@@ -43,9 +43,9 @@ class Writer:
         """Have one frame written. The next may come when this one was told to be synced."""
         self._frames.put(batch)
 
-    def begin_stop(self) -> None:
-        """From now on a full disk is an error, not a reason to wait."""
-        self._stopping = True
+    def leave(self) -> None:
+        """Wait no longer for room on a full disk: whoever waits for it is told."""
+        self._leaving.set()
 
     def stop(self) -> None:
         """End the thread, after whatever was given to it."""
@@ -55,6 +55,15 @@ class Writer:
             self._preparing.join()
 
     def _run(self) -> None:
+        """Until the end or the first trouble. Whatever that was, nothing more is written, and
+        everyone is told."""
+        try:
+            self._write_frames()
+        except Exception as error:  # noqa: BLE001 - a silent end would leave everyone waiting
+            self._lost(error)
+
+    def _write_frames(self) -> None:
+        """One frame at a time, durable before it is told."""
         idle_noted = True
         while True:
             try:
@@ -65,24 +74,26 @@ class Writer:
                 continue
             if batch is None:
                 return
-            try:
-                self._write_one(batch)
-            except Exception as error:  # noqa: BLE001 - whatever it was, nothing more is written
-                self._failed(error if isinstance(error, LogFailed) else LogFailed(str(error)))
-                return
+            self._write_one(batch)
             idle_noted = False
             self._synced(batch.last)
-            self._prepare_ahead()
+            if self._log.wants_next and (self._preparing is None or not self._preparing.is_alive()):
+                self._preparing = threading.Thread(
+                    target=self._prepare, name="holdfast-segment", daemon=True
+                )
+                self._preparing.start()
 
-    def _prepare_ahead(self) -> None:
-        if self._log.wants_next and (self._preparing is None or not self._preparing.is_alive()):
-            self._preparing = threading.Thread(
-                target=self._log.prepare_next, name="holdfast-segment", daemon=True
-            )
-            self._preparing.start()
+    def _prepare(self) -> None:
+        try:
+            self._log.prepare_next()
+        except Exception as error:  # noqa: BLE001 - as for the writer's thread
+            self._lost(error)
+
+    def _lost(self, error: Exception) -> None:
+        """Called by the threads that write: the log takes nothing more."""
+        self._failed(error if isinstance(error, LogFailed) else LogFailed(str(error)))
 
     def _write_one(self, batch: Batch) -> None:
-        waiting = threading.Event()
         told = False
         while True:
             try:
@@ -91,12 +102,12 @@ class Writer:
                 break
             except DiskFull as full:
                 # Nothing was written: wait for room. Whoever asked goes on waiting too.
-                if self._stopping:
+                if self._leaving.is_set():
                     raise
                 if not told:
                     log.warning("the disk is full; everything waits until there is room: %s", full)
                     told = True
-                waiting.wait(DISK_FULL_RETRY_S)
+                self._leaving.wait(DISK_FULL_RETRY_S)
         self._faults.reach("log.before_sync")
         self._log.sync()
         self._faults.reach("log.after_sync")

@@ -21,7 +21,8 @@ class Command(Struct, frozen=True, kw_only=True):
 
 
 class OpenLog(Command, frozen=True, kw_only=True):
-    """A coordinator takes the log: fence the former one and settle what died with it."""
+    """A coordinator takes the log: fence the former one and settle what died with it. `served`:
+    its feeders are programs of their own, which may well have survived it."""
 
     log_id: str
     epoch: int
@@ -30,6 +31,7 @@ class OpenLog(Command, frozen=True, kw_only=True):
     pid: int
     torn_bytes: int
     term_ms: int
+    served: bool = False
 
 
 class SubmitJob(Command, frozen=True, kw_only=True):
@@ -193,8 +195,7 @@ class InstallSnapshot(Command, frozen=True, kw_only=True):
 
 class Tick(Command, frozen=True, kw_only=True):
     """Time has passed: whatever came due is recorded. `held` are jobs that somebody looks at,
-    `silent` those whose feeder was not heard of for too long. `may_expire` is false while it is
-    our own fault that nobody could renew."""
+    `silent` those whose feeder was not heard of for too long."""
 
     wall: Instant
     held: frozenset[JobId] = frozenset()
@@ -204,7 +205,6 @@ class Tick(Command, frozen=True, kw_only=True):
     keep_requests_ms: int = 900_000
     most: int = 1_000
     silent: tuple[JobId, ...] = ()
-    may_expire: bool = True
 
 
 class IssueToken(Command, frozen=True, kw_only=True):

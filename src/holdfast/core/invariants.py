@@ -136,8 +136,7 @@ def nothing_in_limbo(state: State) -> Iterator[Finding]:
                 on_its_way = task.index in due or asleep
             if not on_its_way:
                 yield task_name(job.job_id, task.index), f"it is {task.state.name} and in limbo"
-        stoppable = not job.cause and not only_owes(job)
-        if stoppable and not _limits_are_set(state, job, timers, dated):
+        if not only_owes(job) and not _limits_are_set(state, job, timers, dated):
             yield job.job_id, "one of its limits in time has no timer"
 
 

@@ -1,16 +1,17 @@
-"""Which jobs have a task to lease, in the order they came. An index: rebuilt, never written.
+"""Which jobs have a task to lease, oldest first. An index: rebuilt, never written.
 
 A job stands in the queue of its priority once, however many of its tasks wait. Tasks that never
 were leased are found by the job's cursor, so a million of them cost the queue nothing; those that
 came back stand in the job's own `due`, or in `later` until their time.
 """
 
+from bisect import bisect
 from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import cast
 
-from holdfast.core.ids import NEVER, Index, Instant, JobId
+from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, Position
 from holdfast.core.job import Job, first_fresh
 from holdfast.core.task import ASIDE, FRESH, Task
 
@@ -34,19 +35,26 @@ class ReadyQueue:
     """The lines of jobs with something to lease, one a priority and shape, and those that will
     have something, by time. However many jobs wait, a round looks at one a shape."""
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: dict[JobId, Job]) -> None:
+        self._jobs = jobs
         self.queues: dict[tuple[int, Shape], deque[JobId]] = {}
         self.sleeping: list[tuple[Instant, JobId]] = []
 
     def offer(self, job: Job) -> None:
-        """The job may have something to lease: put it in line, once."""
+        """The job may have something to lease: put it in line, once, before those that came after
+        it. One whose task comes back would wait behind all the work of younger jobs otherwise."""
         if job.queued:
             return
         job.queued = True
-        self._queue_of(job).append(job.job_id)
+        queue = self._queue_of(job)
+        if not queue or self._position(queue[-1]) < job.position:
+            queue.append(job.job_id)
+        else:
+            queue.insert(self._place(queue, job.position), job.job_id)
 
     def offer_all(self, jobs: Iterable[Job]) -> None:
-        """Offer a million at a restart: neighbours of one spec share the look for their line."""
+        """Offer a million at a restart, oldest first: neighbours of one spec share the look for
+        their line."""
         spec, queue = None, None
         for job in jobs:
             if queue is None or job.spec is not spec or job.spec.max_parallel:
@@ -61,6 +69,18 @@ class ReadyQueue:
         if queue is None:
             queue = self.queues[key] = deque()
         return queue
+
+    def _place(self, queue: deque[JobId], position: Position) -> int:
+        """Where a job of this age stands. Searched from the front in growing steps: whoever comes
+        back is old, and a look into the middle of a long line is slow."""
+        stop = 1
+        while stop < len(queue) and self._position(queue[stop]) < position:
+            stop *= 2
+        return bisect(queue, position, stop // 2, min(stop, len(queue)), key=self._position)
+
+    def _position(self, job_id: JobId) -> Position:
+        job = self._jobs.get(job_id)
+        return NOWHERE if job is None else job.position
 
     def sleep(self, job: Job, until: Instant) -> None:
         """Look at the job again at `until`."""

@@ -18,6 +18,7 @@ class RetryPolicy(Struct, frozen=True, array_like=True, gc=False):
 
     `kind` is `none`, `fixed`, `linear` or `exponential`. `jitter` is the share of the delay, 0 to
     1, that chance may take away; what it took is recorded with the failure, never asked again.
+    `max_delay_ms` ends the growth; it never makes the wait shorter than `delay_ms` itself.
     """
 
     kind: str = "exponential"
@@ -85,7 +86,7 @@ def retry_delay_ms(policy: RetryPolicy, failures: int, roll: float) -> int:
         delay = policy.delay_ms * policy.factor ** min(failures - 1, 64)
     else:
         raise ValueError(f"unknown retry policy {policy.kind!r}")
-    capped = min(delay, float(policy.max_delay_ms))
+    capped = min(delay, float(max(policy.max_delay_ms, policy.delay_ms)))
     return int(capped * (1.0 - policy.jitter * roll))
 
 

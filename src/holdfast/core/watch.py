@@ -112,11 +112,13 @@ class Watch:
                     yield event.job_id, "it was stopped and some of its tasks could still run"
 
     def _rearmed(self, record: Record) -> Iterator[Finding]:
-        """S7: whoever opens the log leaves no lease that has already run out."""
-        if any(isinstance(event, e.LogOpened) for event in record.events):
+        """S7: whoever opens the log gives every lease that ends by time a new term."""
+        kinds = {type(event) for event in record.events}
+        if e.LogOpened in kinds:
             for lease_id, seen in self.held.items():
-                if seen.expires_at != NEVER and seen.expires_at <= record.at:
-                    yield f"lease {lease_id}", "it ran out while nobody served"
+                kept = e.LeasesRearmed in kinds and seen.expires_at > record.at
+                if seen.expires_at != NEVER and not kept:
+                    yield f"lease {lease_id}", "it has no term from the opening on"
 
     def task(self, job_id: str, index: int) -> Seen:
         return self.jobs[job_id].tasks.setdefault(index, Seen())

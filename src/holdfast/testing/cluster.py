@@ -12,6 +12,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final
 
+from msgspec import structs
+
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Decision
@@ -21,7 +23,7 @@ from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.service import Service
 from holdfast.testing.stepped import SteppedExecutor, answer_to
-from holdfast.wire.exchange import Capacity, Exchange, Reply
+from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
 from holdfast.worker.agent import Agent
 
 TERM_MS: Final = 10_000
@@ -57,7 +59,9 @@ class Member:
         self.executor.advance(self.now_ms())
         exchange = self.agent.step(self.now_ms())
         if exchange is not None:
-            self._sent = exchange
+            # One lock a name: whoever is started again proves that the former process is dead.
+            hello = Hello("host", self.incarnation, "test", lock=self.name)
+            self._sent = exchange = structs.replace(exchange, hello=hello)
             self._send(exchange)
         dues = (self.executor.next_due(), self.agent.next_due(self.now_ms()))
         due = min((due for due in dues if due), default=0)
@@ -66,6 +70,10 @@ class Member:
 
     def receive(self, reply: Reply) -> None:
         if not self.is_alive or self.is_frozen:
+            return
+        if reply.refused:
+            # Another of this name may be alive: say the very same again, later.
+            self._cluster.seen["refused"] += 1
             return
         for verdict in (*reply.verdicts, *reply.stops):
             self._cluster.seen[verdict.verdict] += 1

@@ -295,6 +295,10 @@ class FaultyDisk:
         self._check_on()
         return path in self._names or path in self._folders
 
+    def is_at(self, fd: int, path: Path) -> bool:
+        self._check_on()
+        return self._names.get(path) is self._of(fd).file
+
     def lock(self, path: Path) -> int | None:
         fd = self.open(path, create=True)
         if path in self._locks:

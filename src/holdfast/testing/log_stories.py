@@ -10,10 +10,8 @@ from random import Random
 from typing import Final
 
 from holdfast.testing.disks import FaultyDisk
+from holdfast.testing.logs import DATA, open_log
 from holdfast.wal import FileLog, drop_snapshots, newest_snapshot, write_kept, write_snapshot
-
-DATA: Final = Path("/data")
-SEGMENT_BYTES: Final = 8192
 
 
 class Lost(Exception):
@@ -30,7 +28,7 @@ class Witness:
         self.keeps_first = False
 
     def open(self) -> FileLog:
-        return FileLog.open(DATA, disk=self.disk, segment_bytes=SEGMENT_BYTES)
+        return open_log(self.disk)
 
     def put(self, log: FileLog, *records: bytes) -> None:
         self.written += records
@@ -39,7 +37,7 @@ class Witness:
 
     def check(self, disk: FaultyDisk, dice: Random) -> None:
         """A log on this disk opens, has all that was promised, and goes on."""
-        log = FileLog.open(DATA, disk=disk, segment_bytes=SEGMENT_BYTES)
+        log = open_log(disk)
         shown = self.state(log, disk)
         if shown != self.written[: len(shown)] or len(shown) < self.acked:
             raise Lost(f"{len(shown)} records are there, {self.acked} were acknowledged")
@@ -48,13 +46,13 @@ class Witness:
         if dice.random() < 0.5:
             # Whatever an opening showed must survive the next power cut, synced before or not.
             disk = disk.image(dice)
-            log = FileLog.open(DATA, disk=disk, segment_bytes=SEGMENT_BYTES)
+            log = open_log(disk)
             if self.state(log, disk) != shown:
                 raise Lost("an opening showed what the next power cut took away")
         log.append([b"more" * 30], at=0, wall=0)
         log.sync()
         disk.restart()
-        after = self.state(FileLog.open(DATA, disk=disk, segment_bytes=SEGMENT_BYTES), disk)
+        after = self.state(open_log(disk), disk)
         if after != [*shown, b"more" * 30]:
             raise Lost("the log opened but did not go on")
 

@@ -4,7 +4,16 @@ from typing import Any
 
 from holdfast.core.ids import LeaseId, WorkerId
 from holdfast.testing.service import Service
-from holdfast.wire.exchange import Capacity, Done, Exchange, Failed, Released, Reply, Started
+from holdfast.wire.exchange import (
+    Capacity,
+    Done,
+    Exchange,
+    Failed,
+    Hello,
+    Released,
+    Reply,
+    Started,
+)
 
 
 class Post:
@@ -30,6 +39,7 @@ class Post:
         released: tuple[Released, ...] = (),
         occupied: int = 0,
         draining: bool = False,
+        hello: Hello | None = None,
     ) -> None:
         """Say it without waiting for anything; the next turn may answer."""
         self.number = self.number + 1 if number is None else number
@@ -38,7 +48,7 @@ class Post:
             seen = self.number - 1
         exchange = Exchange(
             self.name, self.incarnation, self.number, seen, capacity, started, done, failed,
-            released, tuple(map(LeaseId, held)), occupied, draining,
+            released, tuple(map(LeaseId, held)), occupied, draining, hello,
         )  # fmt: skip
         self.service.exchanges.take(exchange, self.replies.append)
 

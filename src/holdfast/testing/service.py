@@ -50,6 +50,7 @@ class Service:
 
     def turn(self) -> bool:
         """One turn of the engine; True where a frame was written and waits to be synced."""
+        self.coordinator.excuse_absence()
         now = self.coordinator.now()
         for hook in (self._ticker, self._rounds):
             hook.step(now)
@@ -129,7 +130,7 @@ class Service:
         self._begin(state)
 
     def _begin(self, state: State) -> None:
-        self.coordinator = Coordinator(state, self.clock, self.dice)
+        self.coordinator = Coordinator(state, self.clock, self.dice, term_ms=self.term_ms)
         self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
         self._ticker = Ticker(self.coordinator, keep_finished=self.keep_finished)
         self._rounds = Rounds(self.coordinator, self.exchanges)

@@ -75,7 +75,7 @@ def _open_log(world: World, dice: Random) -> c.Command:
     epoch = world.state.epoch + dice.choice((1, 1, 1, 2, 0, -1))
     return c.OpenLog(
         log_id="log", epoch=epoch, version="test", host="host", pid=1, torn_bytes=0,
-        term_ms=15_000,
+        term_ms=15_000, served=dice.random() < 0.5,
     )  # fmt: skip
 
 
@@ -248,7 +248,6 @@ def _tick(world: World, dice: Random) -> c.Command:
         keep_requests_ms=dice.choice((0, 10_000)),
         most=dice.choice((1, 1_000)),
         silent=tuple(world.state.open_jobs) if dice.random() < 0.1 else (),
-        may_expire=dice.random() < 0.9,
     )
 
 

@@ -112,12 +112,12 @@ class World:
     def tick(self, **limits: Any) -> tuple[AnyEvent, ...]:
         return self.did(c.Tick(wall=self.wall, **limits))
 
-    def open(self, *, term_ms: int = 15_000) -> tuple[AnyEvent, ...]:
+    def open(self, *, term_ms: int = 15_000, served: bool = False) -> tuple[AnyEvent, ...]:
         epoch = self.state.epoch + 1
         return self.did(
             c.OpenLog(
                 log_id="log", epoch=epoch, version="test", host="host", pid=epoch,
-                torn_bytes=0, term_ms=term_ms,
+                torn_bytes=0, term_ms=term_ms, served=served,
             )
         )  # fmt: skip
 

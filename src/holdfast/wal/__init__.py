@@ -6,24 +6,27 @@ write, checksum and sync. Frames live in *segments*; *snapshots* stand for what 
 
 from holdfast.wal.disk import Disk, RealDisk
 from holdfast.wal.errors import DiskFull, HistoryGone, LogDamaged, LogInUse, NewerFormat
-from holdfast.wal.file import FileLog
+from holdfast.wal.file import WAL_FOLDER, FileLog
 from holdfast.wal.folder import FolderReader, read_folder
 from holdfast.wal.frames import Frame
 from holdfast.wal.kept import KeptRecord, write_kept
 from holdfast.wal.log import Log
 from holdfast.wal.memory import MemoryLog
 from holdfast.wal.recovery import TornTail
+from holdfast.wal.retention import clear_leftovers, drop_snapshots
+from holdfast.wal.segments import segment_paths
 from holdfast.wal.snapshots import (
     Choice,
     Rejected,
     Snapshot,
-    drop_snapshots,
     newest_snapshot,
+    snapshot_paths,
     verify_snapshot,
     write_snapshot,
 )
 
 __all__ = [
+    "WAL_FOLDER",
     "Choice",
     "Disk",
     "DiskFull",
@@ -41,9 +44,12 @@ __all__ = [
     "Rejected",
     "Snapshot",
     "TornTail",
+    "clear_leftovers",
     "drop_snapshots",
     "newest_snapshot",
     "read_folder",
+    "segment_paths",
+    "snapshot_paths",
     "verify_snapshot",
     "write_kept",
     "write_snapshot",

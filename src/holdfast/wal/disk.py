@@ -11,7 +11,9 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+NAME_DIGITS: Final = 20
 
 
 class Disk(Protocol):
@@ -51,6 +53,9 @@ class Disk(Protocol):
     def listdir(self, path: Path) -> list[str]: ...
 
     def exists(self, path: Path) -> bool: ...
+
+    def is_at(self, fd: int, path: Path) -> bool:
+        """Whether the file of this descriptor is still the one that bears this name."""
 
     def lock(self, path: Path) -> int | None:
         """Take the file as one's own, creating it; None while another holds it."""
@@ -156,6 +161,13 @@ class RealDisk:
     def exists(self, path: Path) -> bool:
         return path.exists()
 
+    def is_at(self, fd: int, path: Path) -> bool:
+        try:
+            named = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return os.path.samestat(os.fstat(fd), named)
+
     def lock(self, path: Path) -> int | None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -185,12 +197,22 @@ def write_all(disk: Disk, fd: int, content: bytes, offset: int) -> None:
         taken += more
 
 
-def read_all(disk: Disk, path: Path) -> bytes:
+def read_all(disk: Disk, path: Path, most: int | None = None) -> bytes:
+    """The bytes of a file, or the first `most` of them."""
     fd = disk.open(path)
     try:
-        return disk.pread(fd, disk.size(fd), 0)
+        return disk.pread(fd, disk.size(fd) if most is None else most, 0)
+    except OSError as error:
+        # By descriptor the system does not say which file it could not read.
+        raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
         disk.close(fd)
+
+
+def is_numbered(name: str, suffix: str) -> bool:
+    """Whether a file's name is a position and this suffix: only such files are ours."""
+    stem = name.removesuffix(suffix)
+    return stem != name and len(stem) == NAME_DIGITS and stem.isascii() and stem.isdigit()
 
 
 def is_full(error: OSError) -> bool:

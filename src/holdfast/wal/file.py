@@ -24,7 +24,7 @@ from holdfast.wal.hint import HINT_NAME, Hint, HintFile, create_hint, read_hint
 from holdfast.wal.kept import KeptRecords
 from holdfast.wal.lock import FolderLock
 from holdfast.wal.recovery import Survey, TornTail, mend
-from holdfast.wal.retention import drop
+from holdfast.wal.retention import droppable, put_away
 from holdfast.wal.segments import (
     SEGMENT_HEADER_BYTES,
     History,
@@ -92,7 +92,8 @@ class FileLog:
         `segment_bytes` fixes the size of new segments; `new_id` names a log that is made here.
         """
         disk = disk or RealDisk()
-        folder = Path(path)
+        # The program may change its directory while the log is open.
+        folder = Path(path).absolute()
         try:
             make_folder(disk, folder)
             lock = FolderLock(disk, folder)
@@ -121,12 +122,11 @@ class FileLog:
         space = SegmentSpace(disk, wal, segment_bytes)
         _create_where_absent(disk, folder, lock, space, new_id or token_bytes(16))
         check_format(disk, wal)
-        reading = read_hint(disk, wal)
-        found = Survey(disk, wal, reading.hint, hint_is_whole=not reading.other_is_bad).run()
-        torn = mend(disk, wal, found)
         with ExitStack() as leaving:
-            hint = HintFile(disk, wal, reading)
+            hint = HintFile(disk, wal)
             leaving.callback(hint.close)
+            found = Survey(disk, wal, hint.hint, hint_is_whole=hint.is_whole).run()
+            torn = mend(disk, wal, found)
             hint.settle()
             log = cls(disk, folder, lock, hint, found, torn, space)
             leaving.callback(disk.close, log._fd)
@@ -191,11 +191,11 @@ class FileLog:
         return self._history.read(position, lambda: self._segment.last)
 
     def record(self, position: int) -> tuple[Frame, bytes]:
-        if 1 <= position < self._history.oldest:
-            kept = self._kept.find(position, self._history.oldest)
-            return kept, kept.records[0]
-        frame = self._history.frame(position)
-        return frame, frame.records[position - frame.first]
+        return self._kept.record(self._history, position)
+
+    def bytes_after(self, position: int) -> int:
+        """About how many bytes of frames come after `position`: what a start would replay."""
+        return self._history.bytes_after(position)
 
     def chain_after(self, position: int) -> bytes | None:
         return self._history.chain_after(position)
@@ -204,6 +204,7 @@ class FileLog:
         """Also from another thread: it touches only the file that is not in use yet."""
         if os.getpid() != self.owner_pid or self._failure:
             return False
+        self._check_place()
         try:
             return self._space.prepare(0, self._segment.size)
         except OSError as error:
@@ -214,17 +215,29 @@ class FileLog:
         with self._writing:
             self._check_usable()
             if self.durable == self._edge.position:
+                self._check_place()
                 self._note()
 
     def drop_segments(self, before_position: int, archive: Path | None = None) -> int:
+        """Appends go on meanwhile: copying to an archive may take long. What the archive cannot
+        take stays, and `OperatingError` says so; the log is none the worse."""
         self._check_owner()
-        with self._writing:
-            self._check_usable()
-            try:
-                drop(self._disk, self._history, self._identity, self.path, before_position, archive)
-            except OSError as error:
-                raise self._fail("old segments could not be dropped", error) from error
-            return self._history.oldest
+        self._check_usable()
+        self._check_place()
+        try:
+            for segment in droppable(
+                self._disk, self._history, self._identity, self.path, before_position
+            ):
+                is_here = archive is None or put_away(self._disk, segment, archive)
+                with self._writing:
+                    self._check_usable()
+                    if is_here:
+                        self._disk.unlink(segment.path)
+                    self._history.forget(segment)
+                    self._disk.fsync_dir(segment.path.parent)
+        except OSError as error:
+            raise self._fail("old segments could not be dropped", error) from error
+        return self._history.oldest
 
     def close(self) -> None:
         if os.getpid() != self.owner_pid:
@@ -262,9 +275,10 @@ class FileLog:
 
     def _rotate(self, frame_bytes: int) -> Segment:
         """Go on in a fresh segment. `DiskFull` leaves everything as it was."""
+        self._check_place()
         try:
             if not self._space.prepare(frame_bytes, self._segment.size):
-                raise DiskFull(self.path, self._space.size_after(self._segment.size))
+                raise DiskFull(self.path, self._space.sizes_for(frame_bytes, self._segment.size)[0])
             segment = self._space.begin(self._identity, self._edge, self.epoch)
             fd = self._disk.open(segment.path, write=True)
             old, self._fd = self._fd, fd
@@ -283,6 +297,15 @@ class FileLog:
                 f"What was acknowledged is safe; open it again to go on."
             )
 
+    def _check_place(self) -> None:
+        """Asked before anything is done by name: what took this folder's place is not ours."""
+        try:
+            is_in_place = self._hint.is_in_place()
+        except OSError as error:
+            raise self._fail("the folder cannot be looked at", error) from error
+        if not is_in_place:
+            raise self._fail("the folder is gone", "it was moved, deleted or replaced")
+
     def _check_owner(self) -> None:
         """Asked before any lock: a child may inherit one that nobody is left to release."""
         if os.getpid() != self.owner_pid:
@@ -291,7 +314,7 @@ class FileLog:
                 f"cannot write it. Use `holdfast.connect` there."
             )
 
-    def _fail(self, what: str, error: OSError) -> LogFailed:
+    def _fail(self, what: str, error: OSError | str) -> LogFailed:
         self._failure = f"{what}: {error}"
         return LogFailed(
             f"the log in {self.path} takes nothing more: {self._failure}. What was acknowledged "
@@ -321,6 +344,6 @@ def _create_where_absent(
     if not has_segments:
         hint = read_hint(disk, wal).hint
         if hint.epoch == 0 and not space.prepare(0, 0):
-            raise DiskFull(folder, space.size_after(0))
+            raise DiskFull(folder, space.sizes_for(0, 0)[0])
         if hint.epoch == 0:
             space.begin(hint.log_id, genesis(hint.log_id), 0)

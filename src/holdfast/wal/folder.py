@@ -51,11 +51,7 @@ class FolderReader:
         return self._history.read(position, lambda: self.last)
 
     def record(self, position: int) -> tuple[Frame, bytes]:
-        if 1 <= position < self.oldest:
-            kept = self._kept.find(position, self.oldest)
-            return kept, kept.records[0]
-        frame = self._history.frame(position)
-        return frame, frame.records[position - frame.first]
+        return self._kept.record(self._history, position)
 
     def chain_after(self, position: int) -> bytes | None:
         return self._history.chain_after(position)

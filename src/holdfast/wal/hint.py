@@ -35,7 +35,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from holdfast.wal.disk import Disk, read_all, write_all
-from holdfast.wal.errors import LogDamaged
+from holdfast.wal.errors import LogDamaged, LogInUse
 
 HINT_NAME: Final = "acked"
 SLOT_BYTES: Final = 4096
@@ -135,13 +135,33 @@ def create_hint(disk: Disk, folder: Path, hint: Hint) -> None:
 
 
 class HintFile:
-    """The hint of a log that this process writes. Never written while a frame is unsynced."""
+    """The hint of a log that this process writes. Never written while a frame is unsynced.
 
-    def __init__(self, disk: Disk, folder: Path, reading: HintReading) -> None:
-        self.hint = reading.hint
-        self._slot = reading.slot
+    It is held locked, as the folder's lock file is: that one is sometimes deleted in good faith,
+    this one nobody can lose without losing the log.
+    """
+
+    def __init__(self, disk: Disk, folder: Path) -> None:
         self._disk = disk
-        self._fd = disk.open(folder / HINT_NAME, write=True)
+        self._path = folder / HINT_NAME
+        # Locking would make the file: where it is missing or damaged nothing may be touched.
+        read_hint(disk, folder)
+        fd = disk.lock(self._path)
+        if fd is None:
+            raise LogInUse(folder.parent, "a program whose lock file was removed")
+        self._fd = fd
+        try:
+            reading = read_hint(disk, folder)
+        except BaseException:
+            self.close()
+            raise
+        self.hint = reading.hint
+        self.is_whole = not reading.other_is_bad
+        self._slot = reading.slot
+
+    def is_in_place(self) -> bool:
+        """Whether the folder that was opened is still the one that bears its name."""
+        return self._disk.is_at(self._fd, self._path)
 
     def settle(self) -> None:
         """Write the good slot again: a sync that failed before may have left it only in memory."""
@@ -164,7 +184,7 @@ class HintFile:
         self.hint = new
 
     def close(self) -> None:
-        self._disk.close(self._fd)
+        self._disk.unlock(self._fd)
 
     def _put(self, slot: int, hint: Hint) -> None:
         write_all(self._disk, self._fd, hint.encode(), slot * SLOT_BYTES)

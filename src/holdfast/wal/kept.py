@@ -18,15 +18,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from holdfast.wal.disk import Disk, is_full, make_folder, write_all
+from holdfast.wal.disk import Disk, is_full, is_numbered, make_folder, write_all
 from holdfast.wal.errors import DiskFull, HistoryGone, LogDamaged, NewerFormat
 from holdfast.wal.frames import PAYLOAD_CAP, Frame
+from holdfast.wal.segments import History
 from holdfast.wal.snapshots import SNAPSHOTS_FOLDER
 
 KEPT_FORMAT: Final = 1
 KEPT_MAGIC: Final = b"HFKEPT01"
 KEPT_SUFFIX: Final = ".kept"
+KEPT_TEMPORARY: Final = ".kept-tmp"
 BATCH_BYTES: Final = 1024 * 1024
+LOOKS: Final = 20
 
 _HEADER: Final = struct.Struct("<8sI4x")
 _ENTRY: Final = struct.Struct("<QqqQI")
@@ -46,7 +49,7 @@ def write_kept(disk: Disk, folder: Path, position: int, records: Iterable[KeptRe
     be given again: it goes when its snapshot goes.
     """
     target = folder / SNAPSHOTS_FOLDER / f"{position:020d}{KEPT_SUFFIX}"
-    temporary = target.with_suffix(".kept-tmp")
+    temporary = target.with_suffix(KEPT_TEMPORARY)
     make_folder(disk, target.parent)
     try:
         fd = disk.open(temporary, create=True)
@@ -100,33 +103,61 @@ class KeptRecords:
         self._folder = folder / SNAPSHOTS_FOLDER
         self._known: dict[str, _Index] = {}
 
+    def record(self, history: History, position: int) -> tuple[Frame, bytes]:
+        """A record and its frame, out of the log, or kept from where its segment was dropped.
+
+        The log is asked first and always: its segment may go between a look at it and the reading.
+        """
+        try:
+            frame = history.frame(position)
+        except HistoryGone as gone:
+            frame = self.find(position, gone.oldest)
+        return frame, frame.records[position - frame.first]
+
     def find(self, position: int, oldest: int) -> Frame:
         """The kept record at `position`, in a frame of its own whose chain is empty.
 
         Newer files are asked first. A damaged file is no proof of absence: when no other file has
         the record, the damage is what is raised; otherwise `HistoryGone`.
         """
+        for _ in range(LOOKS):
+            try:
+                found = self._look(position)
+            except FileNotFoundError:
+                # Newer snapshots have just replaced this one, and keep what it kept.
+                continue
+            if found is not None:
+                return found
+            break
+        raise HistoryGone(oldest)
+
+    def _look(self, position: int) -> Frame | None:
         damage: LogDamaged | None = None
-        for name in self._names():
+        names = self._names()
+        for name in self._known.keys() - set(names):
+            self._known.pop(name, None)
+        for name in names:
             try:
                 index = self._load(name)
                 place = bisect_left(index.positions, position)
                 if place < len(index.positions) and index.positions[place] == position:
                     return self._entry(index.path, index.offsets[place], position)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                why = f"the kept records cannot be read: {error}"
+                damage = damage or LogDamaged(self._folder / name, 0, why)
             except LogDamaged as error:
                 damage = damage or error
-            except FileNotFoundError:
-                # A newer snapshot has just replaced this one.
-                self._known.pop(name, None)
         if damage is not None:
             raise damage
-        raise HistoryGone(oldest)
+        return None
 
     def _names(self) -> list[str]:
         if not self._disk.exists(self._folder):
             return []
-        names = [name for name in self._disk.listdir(self._folder) if name.endswith(KEPT_SUFFIX)]
-        return sorted(names, reverse=True)
+        listed = self._disk.listdir(self._folder)
+        return sorted((name for name in listed if is_numbered(name, KEPT_SUFFIX)), reverse=True)
 
     def _load(self, name: str) -> _Index:
         known = self._known.get(name)

@@ -44,7 +44,7 @@ class Log(Protocol):
 
     @property
     def pressure(self) -> bool:
-        """Whether the last attempt to make room for the next segment found the disk full."""
+        """Whether the last attempt to make room for a next segment of the usual size failed."""
 
     @property
     def wants_next(self) -> bool:
@@ -81,6 +81,7 @@ class Log(Protocol):
         """Let go of whole segments that end before `before_position`; the oldest position kept.
 
         Only after a snapshot that stands for them was recorded. The last segment always stays.
+        What `archive` cannot take stays too: `OperatingError`, and the log goes on.
         """
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from holdfast.core.errors import BrokenInvariant
-from holdfast.wal.disk import Disk
+from holdfast.wal.disk import NAME_DIGITS, Disk, is_numbered, read_all
 from holdfast.wal.errors import HistoryGone, LogDamaged, NewerFormat
 from holdfast.wal.frames import (
     COUNT,
@@ -45,7 +45,6 @@ SEGMENT_HEADER_BYTES: Final = 4096
 SEGMENT_MAGIC: Final = b"HOLDFAST"
 WINDOW_BYTES: Final = 256 * 1024
 FIRST_WINDOW_BYTES: Final = 8 * 1024
-NAME_DIGITS: Final = 20
 SUFFIX: Final = ".seg"
 NEXT_NAME: Final = "next.seg"
 
@@ -90,11 +89,7 @@ def decode_header(path: Path, content: bytes) -> SegmentHeader:
 def check_format(disk: Disk, folder: Path) -> None:
     """Refuse a folder of a newer format before anything else in it is judged by our eyes."""
     for path in segment_paths(disk, folder)[-1:]:
-        fd = disk.open(path)
-        try:
-            content = disk.pread(fd, SEGMENT_HEADER_BYTES, 0)
-        finally:
-            disk.close(fd)
+        content = read_all(disk, path, SEGMENT_HEADER_BYTES)
         # Damage is for the survey to name; here only a newer format is looked for.
         with suppress(LogDamaged):
             decode_header(path, content)
@@ -107,12 +102,7 @@ def segment_name(first: int) -> str:
 def segment_paths(disk: Disk, folder: Path) -> list[Path]:
     """The segments of a log folder, oldest first; whatever else lies there is not looked at."""
     names = disk.listdir(folder)
-    return [folder / name for name in sorted(names) if is_segment_name(name)]
-
-
-def is_segment_name(name: str) -> bool:
-    stem = name.removesuffix(SUFFIX)
-    return stem != name and len(stem) == NAME_DIGITS and stem.isascii() and stem.isdigit()
+    return [folder / name for name in sorted(names) if is_numbered(name, SUFFIX)]
 
 
 class Segment:
@@ -178,6 +168,17 @@ class History:
     def add(self, segment: Segment) -> None:
         self.segments = [*self.segments, segment]
 
+    def forget(self, segment: Segment) -> None:
+        self.segments = [kept for kept in self.segments if kept is not segment]
+
+    def bytes_after(self, position: int) -> int:
+        """About how many bytes of frames come after `position`."""
+        return sum(
+            segment.end - segment.before(position + 1)
+            for segment in self.segments
+            if segment.last > position
+        )
+
     def read(self, position: int, upto: Callable[[], int]) -> Iterator[Frame]:
         """Frames from the one that holds `position` to wherever the log then ends."""
         if position < self.oldest:
@@ -186,15 +187,15 @@ class History:
 
     def frame(self, position: int) -> Frame:
         """The frame that holds `position`, verified by its checksum."""
-        recent = self._recent
-        if recent is not None and recent.first <= position <= recent.last:
-            return recent
         if position > self.last or position < 1:
             raise BrokenInvariant(
                 f"position {position} was never written: the log ends at {self.last}"
             )
         if position < self.oldest:
             raise HistoryGone(self.oldest)
+        recent = self._recent
+        if recent is not None and recent.first <= position <= recent.last:
+            return recent
         for frame in self._frames(position, lambda: position):
             self._recent = frame
             return frame
@@ -231,7 +232,8 @@ class History:
         try:
             fd = self._disk.open(segment.path)
         except FileNotFoundError:
-            raise HistoryGone(self.oldest) from None
+            # The writer may be another process, which tells us nothing of what it drops.
+            raise HistoryGone(max(self.oldest, segment.last + 1)) from None
         try:
             window, base, offset = b"", 0, segment.before(position)
             while position <= segment.last:

@@ -21,14 +21,14 @@ name is whole unless the disk damaged it. A damaged one is reported, never taken
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
 from holdfast.core.errors import BrokenInvariant
-from holdfast.wal.disk import Disk, is_full, make_folder, write_all
+from holdfast.wal.disk import Disk, is_full, is_numbered, make_folder, read_all, write_all
 from holdfast.wal.errors import DiskFull, LogDamaged, NewerFormat
 
 SNAPSHOT_FORMAT: Final = 1
@@ -36,6 +36,7 @@ SNAPSHOT_HEADER_BYTES: Final = 256
 SNAPSHOT_MAGIC: Final = b"HFSNAPS1"
 SNAPSHOTS_FOLDER: Final = "snapshots"
 SNAPSHOT_SUFFIX: Final = ".snap"
+SNAPSHOT_TEMPORARY: Final = ".tmp"
 CHUNK_BYTES: Final = 1024 * 1024
 
 _FIELDS: Final = struct.Struct("<8sI4x16sQ16sB64sQ32s")
@@ -120,7 +121,7 @@ def write_snapshot(
     if len(state_hash) > 64:
         raise BrokenInvariant(f"a state hash of {len(state_hash)} bytes does not fit in 64")
     target = folder / SNAPSHOTS_FOLDER / f"{position:020d}{SNAPSHOT_SUFFIX}"
-    temporary = target.with_suffix(".tmp")
+    temporary = target.with_suffix(SNAPSHOT_TEMPORARY)
     make_folder(disk, target.parent)
     try:
         fd = disk.open(temporary, create=True)
@@ -191,11 +192,7 @@ def read_header(path: Path, content: bytes) -> Snapshot:
 
 def peek(disk: Disk, path: Path) -> Snapshot:
     """A snapshot by its header alone; its payload is not looked at."""
-    fd = disk.open(path)
-    try:
-        return read_header(path, disk.pread(fd, SNAPSHOT_HEADER_BYTES, 0))
-    finally:
-        disk.close(fd)
+    return read_header(path, read_all(disk, path, SNAPSHOT_HEADER_BYTES))
 
 
 def verify_snapshot(disk: Disk, path: Path) -> Snapshot:
@@ -209,23 +206,28 @@ def verify_snapshot(disk: Disk, path: Path) -> Snapshot:
 def newest_snapshot(disk: Disk, folder: Path, log: Chained) -> Choice:
     """The newest snapshot that verifies and belongs to this very history.
 
-    A bad one is passed over and reported. `LogDamaged` where nothing usable stands for dropped
-    history, or where a good snapshot proves that the log was longer once.
+    One that is bad or cannot be read is passed over and reported. `LogDamaged` where nothing usable
+    stands for dropped history (`NewerFormat` where something may that we do not understand), or
+    where a good snapshot proves that the log was longer once.
     """
     rejected: list[Rejected] = []
+    newer: NewerFormat | None = None
     for path in reversed(snapshot_paths(disk, folder)):
         try:
             snapshot = verify_snapshot(disk, path)
         except FileNotFoundError:
             # The writer has just dropped it; a newer one was there first.
             continue
-        except (LogDamaged, NewerFormat) as error:
+        except (OSError, LogDamaged, NewerFormat) as error:
             rejected.append(Rejected(path, str(error)))
+            newer = error if isinstance(error, NewerFormat) else newer
             continue
         why = _mismatch(snapshot, log)
         if why is None:
             return Choice(snapshot, tuple(rejected))
         rejected.append(Rejected(path, why))
+    if log.oldest > 1 and newer is not None:
+        raise newer
     if log.oldest > 1:
         why = f"no usable snapshot stands for the history before position {log.oldest}"
         reasons = "; ".join(f"{bad.path.name}: {bad.why}" for bad in rejected)
@@ -248,33 +250,31 @@ def _mismatch(snapshot: Snapshot, log: Chained) -> str | None:
 
 
 def snapshot_paths(disk: Disk, folder: Path) -> list[Path]:
-    """The snapshots of a data folder, oldest first, by name."""
+    """The snapshots of a data folder, oldest first, by name; whatever else lies there is not
+    looked at."""
     place = folder / SNAPSHOTS_FOLDER
     if not disk.exists(place):
         return []
     names = sorted(disk.listdir(place))
-    return [place / name for name in names if name.endswith(SNAPSHOT_SUFFIX)]
+    return [place / name for name in names if is_numbered(name, SNAPSHOT_SUFFIX)]
 
 
 def reaches(disk: Disk, folder: Path, log_id: bytes, position: int) -> bool:
-    """Whether some snapshot of this log claims to stand for `position`, by its header."""
+    """Whether some snapshot of this log claims to stand for `position`, by its header.
+
+    `NewerFormat` where only one that we cannot read may do so: that is no damage.
+    """
+    newer: NewerFormat | None = None
     for path in reversed(snapshot_paths(disk, folder)):
         try:
             snapshot = peek(disk, path)
-        except (FileNotFoundError, LogDamaged, NewerFormat):
+        except NewerFormat as error:
+            newer = newer or error
+            continue
+        except (OSError, LogDamaged):
             continue
         if snapshot.log_id == log_id.hex() and snapshot.position >= position:
             return True
+    if newer is not None:
+        raise newer
     return False
-
-
-def drop_snapshots(disk: Disk, folder: Path, keep: int = 2) -> Sequence[Path]:
-    """Remove all but the newest `keep` snapshots, and the kept records beside those removed."""
-    gone = snapshot_paths(disk, folder)[: -max(1, keep)]
-    for path in gone:
-        disk.unlink(path)
-        beside = path.with_suffix(".kept")
-        if disk.exists(beside):
-            disk.unlink(beside)
-        disk.fsync_dir(path.parent)
-    return gone

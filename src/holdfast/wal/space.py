@@ -1,7 +1,8 @@
 """Space prepared ahead: the next segment is zero-filled and synced before it is needed.
 
 Zeros are really written, because space that is only reserved may still have to be allocated by a
-frame's write. Running out of disk here is backpressure: nothing of the log is touched.
+frame's write. Where there is no room for a segment of the usual size a smaller one will do. Running
+out of disk here is backpressure: nothing of the log is touched.
 """
 
 from pathlib import Path
@@ -20,12 +21,13 @@ from holdfast.wal.segments import (
 
 SMALLEST_BYTES: Final = 1024 * 1024
 LARGEST_BYTES: Final = 64 * 1024 * 1024
+SCANT_BYTES: Final = 64 * 1024
 PAGE_BYTES: Final = 4096
 FILL_BYTES: Final = 1024 * 1024
 
 
 class SegmentSpace:
-    """Makes segments. `pressure` is up while the last attempt found the disk full."""
+    """Makes segments. `pressure` is up while there was no room for one of the usual size."""
 
     def __init__(self, disk: Disk, folder: Path, segment_bytes: int | None) -> None:
         self.pressure = False
@@ -46,26 +48,29 @@ class SegmentSpace:
             return self._fixed
         return min(LARGEST_BYTES, max(SMALLEST_BYTES, 2 * current))
 
+    def sizes_for(self, frame_bytes: int, current: int) -> tuple[int, int]:
+        """The least and the usual size of a segment that begins with a frame of this size."""
+        needed = -(-(SEGMENT_HEADER_BYTES + frame_bytes) // PAGE_BYTES) * PAGE_BYTES
+        usual = max(self.size_after(current), needed)
+        return min(usual, max(needed, SCANT_BYTES)), usual
+
     def prepare(self, frame_bytes: int, current: int) -> bool:
         """Have space ready for a frame of this size; False, with pressure, while there is none."""
-        needed = SEGMENT_HEADER_BYTES + frame_bytes
-        size = max(self.size_after(current), -(-needed // PAGE_BYTES) * PAGE_BYTES)
+        least, usual = self.sizes_for(frame_bytes, current)
+        size = usual
         with self._preparing:
             if self._is_closed:
                 return False
-            if self._ready >= needed:
+            if self._ready >= SEGMENT_HEADER_BYTES + frame_bytes:
                 return True
             self._ready = 0
-            try:
-                self._fill(size)
-            except OSError as error:
-                if not is_full(error):
-                    raise
-                self._give_back()
+            while not self._has_room_for(size):
                 self.pressure = True
-                return False
+                if size == least:
+                    return False
+                size = max(least, size // 2 // PAGE_BYTES * PAGE_BYTES)
             self._ready = size
-            self.pressure = False
+            self.pressure = size < usual
             return True
 
     def begin(self, log_id: bytes, edge: Edge, epoch: int) -> Segment:
@@ -92,6 +97,16 @@ class SegmentSpace:
         """
         with self._preparing:
             self._is_closed = True
+
+    def _has_room_for(self, size: int) -> bool:
+        try:
+            self._fill(size)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._give_back()
+            return False
+        return True
 
     def _fill(self, size: int) -> None:
         """Zeros from end to end, also over what an earlier writer left: that needs no new space."""

@@ -1,5 +1,6 @@
 """Durations and sizes as people write them: `5m`, `90s`, `1.5`, `512Mi`."""
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -28,10 +29,18 @@ def duration_ms(value: Duration | None, name: str) -> int:
             raise ValueError(f"{name}={value!r} is not a duration; write 90s, 5m or 1h30m")
         total = round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
     else:
-        total = round(value * 1_000)
+        total = round(_finite(value, name) * 1_000)
     if total < 0:
         raise ValueError(f"{name}={value!r} cannot be negative")
     return total
+
+
+def _finite(value: float, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}={value!r} is not a duration; write 90s, 5m or a number of seconds")
+    if not math.isfinite(value):
+        raise ValueError(f"{name}={value!r} is not a duration; None stands for no limit")
+    return value
 
 
 def size_bytes(value: int | str | None, name: str) -> int:
@@ -40,6 +49,8 @@ def size_bytes(value: int | str | None, name: str) -> int:
         return 0
     if isinstance(value, int):
         total = value
+    elif not isinstance(value, str):
+        raise TypeError(f"{name}={value!r} is not a size; write 512Mi or a whole number of bytes")
     else:
         found = _SIZE.fullmatch(value.strip())
         if found is None:

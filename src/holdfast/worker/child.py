@@ -24,6 +24,7 @@ from holdfast.wire.exchange import Run
 from holdfast.worker import frames
 from holdfast.worker.bell import Bell
 from holdfast.worker.calls import Calls
+from holdfast.worker.copies import Original, end_copy
 from holdfast.worker.frames import Broke, Doom, Ran, Withdrawn, array_of, encode, frame
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import Entry
@@ -53,6 +54,7 @@ class Child:
         self._tokens: SimpleQueue[bool] = SimpleQueue()
         self._bell = Bell(self.flush)
         self._calls = Calls()
+        self._original = Original()
         self._prepared: Run | None = None
         self._call: Bound | None = None
         self._obstacle: MissingGuard | None = None
@@ -162,9 +164,13 @@ class Child:
             return None
         try:
             result = self._call(item)
+            if self._original.is_copy:
+                end_copy(None)
             return encode(Ran(item.lease_id, (time.monotonic_ns() - began_ns) // 1000, result))
         except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
             trouble = describe(error)
+            if self._original.is_copy:
+                end_copy(trouble)
             ran_us = (time.monotonic_ns() - began_ns) // 1000
             return encode(
                 Broke(item.lease_id, ran_us, trouble.error, trouble.traceback, trouble.exit_code)
@@ -221,7 +227,7 @@ def main() -> None:
     link = socket.socket(fileno=link_fd)
     stream = link.makefile("rb", buffering=1 << 16)
     length, _ = frames.HEAD.unpack(stream.read(frames.HEAD.size))
-    sys.argv[:] = frames.decode_setup(stream.read(length)).argv
+    sys.argv[:] = map(os.fsdecode, frames.decode_setup(stream.read(length)).argv)
     child = Child(link, Slate(slate_fd))
     threading.Thread(
         target=child.listen, args=(stream,), name="holdfast-listen", daemon=True

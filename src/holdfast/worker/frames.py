@@ -34,9 +34,9 @@ encode: Final = Encoder().encode
 
 
 class Setup(Struct, frozen=True, array_like=True):
-    """What a child takes over from the program it works for."""
+    """What a child takes over from the program it works for. An argument need not be text."""
 
-    argv: list[str]
+    argv: list[bytes]
 
 
 class Withdraw(Struct, frozen=True, array_like=True):

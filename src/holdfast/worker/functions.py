@@ -78,7 +78,12 @@ def loading_script() -> str | None:
 
 
 def plain(function: Any) -> Any:
-    """The user's own function inside a decorated task; anything else as it is."""
+    """The user's own function inside a decorated task; anything else as it is.
+
+    A method bound to an object hands on what its function has, and yet is not that function.
+    """
+    if inspect.ismethod(function):
+        return function
     return getattr(function, "__holdfast_function__", function)
 
 

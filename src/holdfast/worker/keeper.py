@@ -20,7 +20,7 @@ from holdfast.wire.exchange import Done, Run
 from holdfast.worker import frames
 from holdfast.worker.fates import crash_report, ending, fate_of
 from holdfast.worker.frames import Broke, Ran, array_of
-from holdfast.worker.kept import KeptLane
+from holdfast.worker.kept import KeptLane, lanes_of
 from holdfast.worker.lanes import Entry, Outcome, failed, released
 from holdfast.worker.orders import Assign, Order, Recall, Stop
 from holdfast.worker.slate import NO_LEASE
@@ -35,7 +35,7 @@ class Keeper:
     """Runs lanes of children. The agent's thread meets it in `tell`, `outcomes` and `lanes`."""
 
     def __init__(self, slots: int, wake: Callable[[], None], kill_grace_ms: int) -> None:
-        self.lanes = [KeptLane() for _ in range(slots)]
+        self.lanes = lanes_of(slots)
         self.outcomes: deque[Outcome] = deque()
         # Kind and message of what keeps everything from running.
         self.doom: tuple[str, str] | None = None

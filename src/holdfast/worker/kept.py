@@ -139,3 +139,16 @@ class KeptLane:
     def close(self) -> None:
         self.slate.close()
         os.close(self.crash)
+
+
+def lanes_of(count: int) -> list[KeptLane]:
+    """As many lanes, or none: each takes descriptors, of which there may be too few."""
+    lanes: list[KeptLane] = []
+    try:
+        for _ in range(count):
+            lanes.append(KeptLane())
+    except BaseException:
+        for lane in lanes:
+            lane.close()
+        raise
+    return lanes

@@ -90,7 +90,7 @@ def plan_of(function: Callable[..., Any], *, skip: int = 0) -> Plan | None:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
         parameters = list(inspect.signature(function).parameters.values())
-    except (NameError, TypeError, ValueError, AttributeError):
+    except Exception:  # noqa: BLE001 - reading annotations runs them, and they may be mere notes
         # Annotations that cannot be read ask for nothing.
         return None
     positional: list[tuple[str, Decoder[Any]]] = []
@@ -115,8 +115,8 @@ def decoder_for(annotation: Any) -> Decoder[Any]:
     """The decoder that makes a value of this type; the plain one where none is needed or known."""
     try:
         return _decoder(annotation)
-    except TypeError:
-        # An annotation that cannot be hashed, or that msgspec does not know.
+    except Exception:  # noqa: BLE001 - a field's type may be known to a type checker alone
+        # An annotation that cannot be hashed or read, or that msgspec does not know.
         return _ANY
 
 

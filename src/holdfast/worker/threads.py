@@ -19,6 +19,7 @@ from holdfast.core.ids import JobId, LeaseId
 from holdfast.wire.exchange import Done, Run
 from holdfast.worker.bell import Bell
 from holdfast.worker.calls import Calls
+from holdfast.worker.copies import Original, end_copy
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import STEAL_MAX, Entry, Leases, Outcome, failed, released
@@ -32,6 +33,7 @@ class Floor(Protocol):
     unstarted: set[LeaseId]
     outcomes: deque[Outcome]
     bell: Bell
+    original: Original
 
     def doom(self, error: MissingGuard) -> None:
         """Nothing can run here: a lane has found out before its task began."""
@@ -46,6 +48,8 @@ class Lane:
     def __init__(self, number: int, floor: Floor, clock_ms: Callable[[], int]) -> None:
         self.queue: deque[Entry] = deque()
         self.job: JobId | None = None
+        # The slot it works for: its own, or that of a lane it stands in for.
+        self.slot = number
         # The attempt under way and when it began: one reference, so that readers see both or none.
         self.current: tuple[Entry, int] | None = None
         self._number = number
@@ -58,8 +62,12 @@ class Lane:
 
     # Called by the agent's thread.
 
+    @property
+    def is_free(self) -> bool:
+        return self.current is None and not self.queue
+
     def give(self, run: Run, entries: list[Entry]) -> None:
-        self.job = run.job_id
+        self.job, self.slot = run.job_id, run.slot
         self.queue.extend(entries)
         if self._thread is None:
             self._thread = threading.Thread(
@@ -85,6 +93,7 @@ class Lane:
     def _work(self) -> None:
         floor, queue, clock_ms = self._floor, self.queue, self._clock_ms
         take, report, bell = floor.unstarted.remove, floor.outcomes.append, floor.bell
+        original = floor.original
         prepared: Run | None = None
         call: Bound | None = None
         ended = clock_ms()
@@ -111,11 +120,16 @@ class Lane:
                     report(released(entry, started=False))
                 else:
                     result = call(item)
+                    if original.is_copy:
+                        end_copy(None)
                     ended = clock_ms()
                     report(Done(run.job_id, item.index, item.lease_id, ended - began, result))
             except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
+                trouble = describe(error)
+                if original.is_copy:
+                    end_copy(trouble)
                 ended = clock_ms()
-                report(failed(entry, ended - began, describe(error)))
+                report(failed(entry, ended - began, trouble))
             self.current = None
             if bell.is_quiet:
                 bell.ring_soon()
@@ -154,6 +168,7 @@ class ThreadExecutor:
         self.unstarted: set[LeaseId] = set()
         self.outcomes: deque[Outcome] = deque()
         self.bell = Bell(wake)
+        self.original = Original()
         self._lanes = [Lane(number, self, clock_ms) for number in range(slots)]
         self._closing = False
 
@@ -162,12 +177,12 @@ class ThreadExecutor:
 
     def assign(self, run: Run) -> None:
         entries = self._leases.admit(run)
-        if self.fatal is not None or self._closing:
+        lane = self._lane_for(run)
+        if self.fatal is not None or self._closing or lane is None:
             self.outcomes.extend(released(entry, started=False) for entry in entries)
             self.bell.ring()
             return
         self.unstarted.update([item.lease_id for item in run.items])
-        lane = self._lanes[run.slot]
         lane.give(run, entries)
         if len(lane.queue) > 1:
             self._rouse_idle(lane)
@@ -197,9 +212,10 @@ class ThreadExecutor:
         if self._take(lease_id):
             self.outcomes.append(released(entry, started=False))
             return
-        # The lane may now be stuck for ever; what waits behind it can run elsewhere.
-        for lane in self._lanes:
-            self._rouse_idle(lane)
+        # The lane may now be stuck for ever; what waits behind it is placed anew.
+        for lane in filter(self._is_stuck, self._lanes):
+            self._release([item.lease_id for _, item in tuple(lane.queue)])
+        self.bell.ring()
 
     def occupied(self) -> int:
         return sum(map(self._is_stuck, self._lanes))
@@ -234,10 +250,8 @@ class ThreadExecutor:
             return []
         stolen: list[Entry] = []
         waiting = len(victim.queue)
-        # A lane that is in no task starts the first itself; a stuck one may never come back.
+        # A lane that is in no task starts the first itself.
         share = (waiting + (victim.current is not None)) // 2
-        if self._is_stuck(victim):
-            share = waiting
         while len(stolen) < min(share, STEAL_MAX):
             try:
                 entry = victim.queue.pop()
@@ -250,6 +264,20 @@ class ThreadExecutor:
             stolen.append(entry)
         stolen.reverse()
         return stolen
+
+    def _lane_for(self, run: Run) -> Lane | None:
+        """The lane of the run's slot, or the one that stands in while that is stuck.
+
+        A coordinator counts how many lanes are left, not which. None when it did not know yet.
+        """
+        home = self._lanes[run.slot]
+        if not self._is_stuck(home):
+            return home
+        able = [lane for lane in self._lanes if not self._is_stuck(lane)]
+        for lane in able:
+            if lane.slot == run.slot:
+                return lane
+        return next((lane for lane in able if lane.is_free), None)
 
     def _is_stuck(self, lane: Lane) -> bool:
         current = lane.current

@@ -17,7 +17,7 @@ _OUR_FOLDER: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _MACHINERY: Final = ("<frozen importlib", "<frozen runpy")
 _EVENT_LOOP: Final = tuple(
     os.path.join(os.path.dirname(os.__file__), "asyncio", name)
-    for name in ("runners.py", "base_events.py")
+    for name in ("runners.py", "base_events.py", "events.py")
 )
 
 
@@ -34,7 +34,7 @@ def describe(error: BaseException) -> Trouble:
     return Trouble(
         error=bounded(_headline(error), ERROR_BYTES_MAX),
         traceback=bounded(_stack(error), TRACEBACK_BYTES_MAX),
-        exit_code=_exit_code(error) if isinstance(error, SystemExit) else None,
+        exit_code=_exit_code(error),
     )
 
 
@@ -55,13 +55,18 @@ def is_ours(filename: str) -> bool:
     return filename.startswith((_OUR_FOLDER, *_MACHINERY)) or filename in _EVENT_LOOP
 
 
+def _name(error: BaseException) -> str:
+    # Read past the class of the class, which is the user's code too.
+    return str(type.__dict__["__name__"].__get__(type(error)))
+
+
 def _headline(error: BaseException) -> str:
-    name = type(error).__name__
+    name = _name(error)
     try:
         message = str(error)
+        return f"{name}: {message}" if message else name
     except BaseException:  # noqa: BLE001 - the message is the user's code too
-        message = "(its message could not be read)"
-    return f"{name}: {message}" if message else name
+        return f"{name}: (its message could not be read)"
 
 
 def _stack(error: BaseException) -> str:
@@ -70,7 +75,7 @@ def _stack(error: BaseException) -> str:
         _drop_our_frames(told, set())
         return "".join(told.format())
     except BaseException:  # noqa: BLE001 - formatting calls into the exception as well
-        return f"{type(error).__name__} (its traceback could not be read)\n"
+        return f"{_name(error)} (its traceback could not be read)\n"
 
 
 def _drop_our_frames(told: traceback.TracebackException, seen: set[int]) -> None:
@@ -84,11 +89,18 @@ def _drop_our_frames(told: traceback.TracebackException, seen: set[int]) -> None
             _drop_our_frames(other, seen)
 
 
-def _exit_code(error: SystemExit) -> int:
+def _exit_code(error: BaseException) -> int | None:
     """The code Python itself would leave with: text given to `sys.exit` means 1."""
-    if error.code is None:
+    if not isinstance(error, SystemExit):
+        return None
+    try:
+        code = error.code
+    except BaseException:  # noqa: BLE001 - a subclass may make even this a riddle
+        return 1
+    if code is None:
         return 0
-    if not isinstance(error.code, int):
+    if not isinstance(code, int):
         return 1
     # A process can leave with no more than a byte; a larger number was cut down to that.
-    return int(error.code) if abs(error.code) < 2**31 else error.code & 0xFF
+    number = int.__index__(code)
+    return number if abs(number) < 2**31 else number & 0xFF

@@ -30,7 +30,9 @@ class WarmChild:
         with theirs:
             descriptors = (theirs.fileno(), slate.descriptor, crash)
             numbers = [str(number) for number in (os.getpid(), *descriptors)]
-            path = "\n".join(entry or folder for entry in sys.path)
+            entries: list[object] = [*sys.path]
+            # Python passes over entries that are no text, such as a Path; so do we.
+            path = "\n".join(entry or folder for entry in entries if isinstance(entry, str))
             try:
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", BOOT, *numbers, path],
@@ -49,7 +51,8 @@ class WarmChild:
         self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
         self._inbox = Inbox()
         self._unsent = bytearray()
-        self.send(frames.SETUP, encode(Setup(argv=sys.argv)))
+        words = [os.fsencode(str(word)) for word in sys.argv]
+        self.send(frames.SETUP, encode(Setup(argv=words)))
 
     @property
     def has_unsent(self) -> bool:

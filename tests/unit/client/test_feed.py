@@ -1,6 +1,7 @@
 """What a program knows of a job, and how it is told."""
 
 from array import array
+from collections.abc import Sequence
 
 import pytest
 
@@ -85,3 +86,22 @@ def test_the_coordinator_holds_a_feed_only_as_long_as_somebody_else_does() -> No
     assert len(posted) == 1
     # News that was under way meets nobody, and that is no trouble.
     ref.ended("SUCCEEDED", "")
+
+
+class Witness(array):  # type: ignore[type-arg]
+    """Positions that look at the cells whenever they are written."""
+
+    feed: JobFeed
+
+    def __setitem__(self, place: object, value: object) -> None:
+        assert set(self.feed.cells) == {UNFINISHED}
+        super().__setitem__(place, value)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("done", [range(1, 2), [1]])
+def test_a_task_looks_finished_only_when_its_position_is_known(done: Sequence[Index]) -> None:
+    feed = a_feed(FRESH, FRESH)
+    feed.positions = witness = Witness("Q", (0, 0))
+    witness.feed = feed
+    feed.finished(done, TaskState.SUCCEEDED, Position(9))
+    assert (feed.cells[1], witness[1]) == (TaskState.SUCCEEDED, 9)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.coordinator.coordinator import FRAME_BYTES, RECORD_BYTES_MAX
 from holdfast.coordinator.watch import JobNow
 from holdfast.core import commands as c
 from holdfast.core.decision import Accepted, Decision, Refused
@@ -12,6 +13,8 @@ from holdfast.core.state import State
 from holdfast.core.task import TaskState
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.service import Service
+from holdfast.wal.frames import PAYLOAD_CAP
+from holdfast.worker.payloads import RESULT_BYTES_MAX
 
 SPEC = JobSpec(name="work", kind="function", target="work")
 SUBMIT = c.SubmitJob(spec=SPEC, key="k", digest=b"d", items=(b"item",))
@@ -241,3 +244,28 @@ def test_an_empty_state_has_nothing_to_write() -> None:
     assert isinstance(service.coordinator.state, State)
     assert service.coordinator.take_batch() is None
     assert service.coordinator.has_nothing_pending()
+
+
+def test_what_has_gathered_beyond_a_frame_waits_for_the_next(service: Service) -> None:
+    large = c.SubmitJob(spec=SPEC, items=(b"x" * (FRAME_BYTES // 2),))
+    first, second = ask(service, large), ask(service, large)
+    assert service.turn()
+    service.synced()
+    assert (len(first), len(second)) == (1, 0)
+    assert service.turn()
+    service.synced()
+    assert len(second) == 1
+
+
+def test_a_record_that_no_frame_could_hold_is_refused(service: Service) -> None:
+    service.settle()
+    before = service.coordinator.state.position
+    refused = service.do(c.SubmitJob(spec=SPEC, items=(b"x" * RECORD_BYTES_MAX,)))
+    assert isinstance(refused, Refused)
+    assert refused.code == "too_large"
+    assert service.coordinator.state.position == before
+
+
+def test_the_largest_result_fits_into_a_record_and_the_largest_record_into_a_frame() -> None:
+    assert RESULT_BYTES_MAX < RECORD_BYTES_MAX
+    assert max(FRAME_BYTES, RECORD_BYTES_MAX) < PAYLOAD_CAP

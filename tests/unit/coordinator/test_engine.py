@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from holdfast.core.errors import LogFailed, OperatingError
 from holdfast.core.ids import Instant, JobId, Position
 from holdfast.core.spec import JobSpec
 from holdfast.testing.clock import ManualClock, SeededDice
-from holdfast.wal import MemoryLog
+from holdfast.wal import DiskFull, MemoryLog
 
 PATIENCE_S = 30
 SPEC = JobSpec(name="work", kind="function", target="work")
@@ -31,6 +32,7 @@ class TestDisk:
         self.may_sync = threading.Event()
         self.trouble: Exception | None = None
         self.trouble_at_append = False
+        self.trouble_beside: Exception | None = None
 
 
 class HeldLog(MemoryLog):
@@ -51,6 +53,14 @@ class HeldLog(MemoryLog):
         if self.disk.trouble is not None:
             raise self.disk.trouble
         return super().sync()
+
+    def note_idle(self) -> None:
+        if self.disk.trouble_beside is not None:
+            raise self.disk.trouble_beside
+
+    def prepare_next(self) -> bool:
+        self.note_idle()
+        return True
 
 
 class House:
@@ -184,6 +194,35 @@ def test_a_disk_that_fails_ends_everything_and_acknowledges_nothing(
     assert house.log.durable == acknowledged
     reopened = house.log.reopen()
     assert list(recover(reopened, None).jobs) == ["1"]
+
+
+@pytest.mark.parametrize("beside", ["the hint", "the next segment"])
+def test_a_disk_that_fails_beside_the_frames_ends_everything_too(
+    house: House, disk: TestDisk, beside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody may wait for a writer that is gone."""
+    monkeypatch.setattr("holdfast.coordinator.writing.IDLE_NOTE_S", 0.001)
+    disk.may_sync.set()
+    disk.trouble_beside = LogFailed(f"{beside} could not be written")
+    house.log.wants_next = beside == "the next segment"
+    while house.ask(submit()).wait() is not None:
+        pass
+    answer = house.ask(submit())
+    answer.wait()
+    assert answer.error is disk.trouble_beside
+
+
+def test_leaving_does_not_wait_for_room_on_a_full_disk(house: House, disk: TestDisk) -> None:
+    disk.may_sync.set()
+    house.ask(submit()).wait()
+    disk.trouble, disk.trouble_at_append = DiskFull(Path("/data"), 1), True
+    answer = house.ask(submit())
+    house.turn()
+    assert not answer.has_come
+    house.engine.leave()
+    answer.wait()
+    assert isinstance(answer.error, LogFailed)
+    assert "no room" in str(answer.error)
 
 
 def test_a_mistake_of_ours_on_the_engines_thread_looks_like_no_progress(

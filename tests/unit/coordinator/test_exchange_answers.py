@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from holdfast.coordinator.exchanges import COMMIT_BYTES
 from holdfast.core import commands as c
+from holdfast.core import events as e
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.spec import JobSpec
 from holdfast.testing.clock import ManualClock, SeededDice
@@ -53,3 +55,24 @@ def test_no_answer_leaves_before_all_it_rests_on_is_durable(saying: Saying) -> N
     assert len(worker.replies) == 1
     service.synced()
     assert len(worker.replies) > 1
+
+
+def test_large_results_are_committed_in_records_of_a_bounded_size() -> None:
+    service = Service(ManualClock(), SeededDice(1))
+    spec = JobSpec(name="work", kind="function", target="work")
+    service.do(c.SubmitJob(spec=spec, items=(b"item",) * 4))
+    service.settle()
+    worker = Post(service)
+    worker.hear(slots=4)
+    sizes = [COMMIT_BYTES // 2, COMMIT_BYTES // 2, 1, COMMIT_BYTES + 1]
+    reports = tuple(
+        Done(JobId("1"), Index(place), LeaseId(place + 1), 1, b"x" * size)
+        for place, size in enumerate(sizes)
+    )
+    worker.hear(slots=4, done=reports)
+    assert [
+        [commit.index for commit in event.commits]
+        for record in service.records()
+        for event in record.events
+        if isinstance(event, e.TasksCompleted)
+    ] == [[0, 1], [2], [3]]

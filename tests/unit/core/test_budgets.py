@@ -154,6 +154,16 @@ def test_after_a_death_the_next_attempt_is_to_run_alone() -> None:
         assert not schedule.job.tasks[Index(0)].alone  # type: ignore[index]
 
 
+@pytest.mark.parametrize("reason", ["worker_lost", "lease_expired"])
+def test_a_task_that_keeps_being_lost_waits_longer_each_time(reason: str) -> None:
+    schedule, waits = Schedule(0, 9), []
+    for _ in range(4):
+        schedule.play(reason, started=True)
+        not_before = schedule.ends[-1].not_before
+        waits.append(not_before and not_before - schedule.now)
+    assert waits == [0, 100, 200, 400]
+
+
 def test_the_two_budgets_do_not_touch_each_other() -> None:
     schedule = Schedule(1, 1)
     schedule.play("failed", started=True)

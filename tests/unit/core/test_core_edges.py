@@ -6,7 +6,7 @@ import pytest
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.apply import FOLDS, apply
-from holdfast.core.decide import decide
+from holdfast.core.decide import decide, jobs
 from holdfast.core.decision import Accepted, Reason, Refused
 from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
 from holdfast.core.freeze import FREEZE_VERSION, fingerprint, freeze, thaw
@@ -143,6 +143,15 @@ def test_an_amount_that_cannot_be_written_is_refused(field: str, amount: int) ->
 def test_a_name_that_is_an_endless_number_is_refused_and_never_read_as_one(job_id: str) -> None:
     world = World()
     assert isinstance(world.submit(job_id), Refused)
+    assert world.do(c.KillJob(job_id=JobId(job_id))) == Refused(
+        Reason.NOT_FOUND, f"there is no job {job_id}"
+    )
+
+
+@pytest.mark.parametrize("job_id", ["²", "٣", "1\n", " 1", "+1", "1_0", "0", "00"])
+def test_a_name_that_only_looks_like_a_number_is_a_name(job_id: str) -> None:
+    world = World()
+    world.do(c.SubmitJob(spec=FRAGILE, count=1))
     assert world.do(c.KillJob(job_id=JobId(job_id))) == Refused(
         Reason.NOT_FOUND, f"there is no job {job_id}"
     )
@@ -296,3 +305,96 @@ def test_a_start_report_of_a_batch_with_one_lease_twice_is_one_start() -> None:
     (event,) = stage.world.did(command)
     assert isinstance(event, e.AttemptsStarted)
     assert len(event.starts) == 1
+
+
+def test_an_open_job_cannot_be_fed_beyond_what_memory_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jobs, "MOST_TASKS", 3)
+    world = World()
+    world.submit("j", items=(b"a", b"b"), sealed=False)
+    decision = world.do(c.AddTasks(job_id=JOB, first=2, items=(b"c", b"d")))
+    assert isinstance(decision, Refused)
+    assert decision.code is Reason.TOO_LARGE
+    assert world.did(c.AddTasks(job_id=JOB, first=2, items=(b"c",)))
+
+
+def test_a_job_with_the_largest_number_for_a_name_does_not_end_the_numbering() -> None:
+    world = World()
+    assert isinstance(world.submit("9" * 15), Accepted)
+    answers = [world.do(c.SubmitJob(spec=FRAGILE, count=1)) for _ in range(2)]
+    assert [getattr(a, "answer", a) for a in answers] == ["1" + "0" * 15, "1" + "0" * 14 + "1"]
+
+
+def test_a_key_of_a_forgotten_job_of_its_own_name_is_gone_and_makes_no_second_job() -> None:
+    world = World()
+    world.submit("report", key="k", digest=b"1")
+    (lease_id,) = world.grant("report")
+    world.commit("report", 0, lease_id)
+    world.tick(keep_finished=0, keep_finished_ms=0)
+    assert world.state.jobs == {}
+    repeat = world.submit("report", key="k", digest=b"1")
+    assert isinstance(repeat, Refused)
+    assert (repeat.code, "job report" in repeat.message) == (Reason.GONE, True)
+
+
+def test_a_worker_of_both_kinds_of_lease_loses_only_those_that_died_with_the_program() -> None:
+    world = World()
+    world.submit("j", 2)
+    world.grant("j", 0)
+    world.grant("j", 1, term_ms=100)
+    world.crash()
+    opened = world.open(term_ms=1_000)
+    assert names(opened) == ["LogOpened", "AttemptsReturned", "LeasesRearmed"]
+    assert world.task("j", 1).expires_at == world.now + 1_000
+    assert world.troubles() == ()
+
+
+def test_however_many_jobs_run_out_of_time_one_tick_stops_them_all() -> None:
+    world = World()
+    for number in range(20):
+        spec = JobSpec(name="n", kind="k", target="t", job_timeout_ms=100 + number * 7 % 20)
+        world.submit(f"j{number}", spec=spec)
+    late = JobSpec(name="n", kind="k", target="t", job_timeout_ms=1_000)
+    world.submit("late", spec=late)
+    world.sleep(120)
+    stopped = [event.job_id for event in world.tick() if isinstance(event, e.JobCancelled)]
+    assert sorted(stopped) == sorted(f"j{number}" for number in range(20))
+    assert job_state(world.state.jobs[JobId("late")]) == "PENDING"
+
+
+def test_a_deadline_that_comes_after_its_job_was_forgotten_is_nobodys() -> None:
+    world = World()
+    world.submit("j", deadline_wall=world.wall + 1_000)
+    (lease_id,) = world.grant("j")
+    world.commit("j", 0, lease_id)
+    world.tick(keep_finished=0, keep_finished_ms=0)
+    assert world.state.jobs == {}
+    world.sleep(1_000)
+    assert world.tick() == ()
+
+
+def test_a_task_that_was_moved_and_never_leased_misses_its_scheduling_deadline_too() -> None:
+    world = World()
+    spec = JobSpec(name="n", kind="k", target="t", schedule_timeout_ms=100)
+    world.submit("j", 3, spec=spec)
+    (lease_id,) = world.grant("j", 0)
+    world.release("j", 0, lease_id)
+    world.did(c.RescheduleTask(job_id=JOB, index=Index(2), delay_ms=5_000))
+    world.sleep(100)
+    (event,) = world.tick()
+    assert isinstance(event, e.TasksUnschedulable)
+    assert event.spans == (e.Span(Index(1), Index(2)),)
+    assert world.leasable() == {JOB: [0]}
+    assert world.troubles() == ()
+
+
+def test_a_delayed_job_has_its_whole_scheduling_time_once_it_may_begin() -> None:
+    world = World()
+    spec = JobSpec(name="n", kind="k", target="t", schedule_timeout_ms=100)
+    world.submit("j", spec=spec, delay_ms=1_000)
+    world.sleep(1_099)
+    assert world.tick() == ()
+    assert world.leasable() == {JOB: [0]}
+    world.sleep(1)
+    assert names(world.tick()) == ["TasksUnschedulable"]

@@ -218,7 +218,12 @@ def test_a_job_whose_feeder_fell_silent_is_sealed_as_interrupted() -> None:
     assert world.troubles() == ()
 
 
-def test_nothing_expires_while_it_is_our_own_fault() -> None:
-    stage = stage_of("running past its time")
-    assert stage.world.tick(may_expire=False) == ()
-    assert [type(event).__name__ for event in stage.world.tick()] == ["AttemptsReturned"]
+def test_a_restart_of_a_server_leaves_the_jobs_of_feeders_elsewhere_open() -> None:
+    world = World()
+    world.submit(JOB, items=(b"a",), sealed=False)
+    world.crash()
+    world.open(served=True)
+    assert not world.state.jobs[JOB].sealed
+    world.crash()
+    world.open(served=False)
+    assert world.state.jobs[JOB].interrupted

@@ -1,5 +1,6 @@
 """Rulings on the transitions of document 000, one test each, named by its number."""
 
+import msgspec
 import pytest
 
 from holdfast.core import commands as c
@@ -8,7 +9,8 @@ from holdfast.core.apply import apply
 from holdfast.core.decide import decide
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.errors import ImpossibleEvent
-from holdfast.core.ids import Index, JobId, Position, WorkerId
+from holdfast.core.ids import Index, JobId, LeaseId, Position, WorkerId
+from holdfast.core.invariants import check
 from holdfast.core.job import counts, job_reason, job_state, state_of
 from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec, RetryPolicy, loss_delay_ms
@@ -213,13 +215,18 @@ def test_resolution_000_17_deciding_never_changes_anything(name: str) -> None:
 def test_resolution_000_17_a_batch_with_one_bad_report_is_judged_before_anything_moves() -> None:
     world = World()
     world.submit("j", 2)
-    world.grant("j", 0, 1)
-    event = e.AttemptsReturned(job_id=JOB, ends=())
-    good = e.TaskRescheduled(job_id=JOB, index=Index(0), not_before=0, not_before_wall=0)
+    one, two = world.grant("j", 0, 1)
+    lost = c.LoseWorker(worker=W, incarnation=1, error="gone")
+    returned = events(decide(world.state, lost, world.now))[0]
+    assert isinstance(returned, e.AttemptsReturned)
+    assert [end.lease_id for end in returned.ends] == [one, two]
+    bad = msgspec.structs.replace(returned.ends[1], lease_id=LeaseId(two + 1))
+    lie = msgspec.structs.replace(returned, ends=(returned.ends[0], bad))
     before = world.fingerprint()
     with pytest.raises(ImpossibleEvent):
-        apply(world.state, Record(world.now, "", "", "", "", (event, good)), Position(4))
+        apply(world.state, Record(world.now, "", "", "", "", (lie,)), Position(4))
     assert world.fingerprint() == before
+    assert check(world.state) == ()
 
 
 def test_resolution_000_18_an_unknown_command_or_event_is_an_error() -> None:
@@ -272,8 +279,8 @@ def test_resolution_000_24_no_tasks_or_a_known_name_is_refused() -> None:
 
 
 def test_resolution_000_25_losses_wait_longer_each_time_and_deliveries_are_free() -> None:
-    waits = [loss_delay_ms(losses) for losses in range(1, 6)]
-    assert waits == sorted(waits)
+    assert [loss_delay_ms(losses) for losses in range(1, 6)] == [0, 100, 200, 400, 800]
+    assert loss_delay_ms(99) == 30_000
     stage = stage_of("leased")
     stage.world.release(JOB, 0, stage.lease_id, reason="undelivered")
     assert (stage.world.task(JOB).losses, stage.world.task(JOB).failures) == (0, 0)

@@ -127,15 +127,26 @@ def test_resolution_003_07_a_task_that_kills_its_workers_does_not_loop_for_ever(
     assert attempts == 4
 
 
-def test_resolution_003_09_a_completion_repeated_under_its_lease_finds_its_commit() -> None:
-    stage = stage_of("succeeded")
+@pytest.mark.parametrize("name", ["succeeded", "committed, owing one"])
+def test_resolution_003_09_a_completion_repeated_under_its_lease_finds_its_commit(
+    name: str,
+) -> None:
+    stage = stage_of(name)
     decision = stage.world.commit(JOB, 0, stage.lease_id)
     assert isinstance(decision, Accepted)
     (lost,) = decision.answer  # type: ignore[misc]
     record = stage.world.records()[lost.settled - 1][1]
     (event,) = record.events
-    assert isinstance(event, e.TasksCompleted)
-    assert event.commits[0].lease_id == stage.lease_id
+    (commit,) = [event.commit] if isinstance(event, e.TaskCommitted) else event.commits
+    assert commit.lease_id == stage.lease_id
+
+
+def test_resolution_003_09_a_late_report_is_told_where_the_last_attempt_ended() -> None:
+    stage = stage_of("backing off")
+    ended = len(stage.world.log)
+    decision = stage.world.commit(JOB, 0, stage.lease_id)
+    assert isinstance(decision, Accepted)
+    assert [lost.settled for lost in decision.answer] == [ended]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("early", "heard"), [(1, True), (0, False), (-1, False)])

@@ -9,7 +9,7 @@ from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import Index, WorkerId
 from holdfast.core.invariants import check
-from holdfast.core.job import job_state, state_of
+from holdfast.core.job import job_reason, job_state, state_of
 from holdfast.core.task import FINISHED, TaskState
 from holdfast.testing.stages import JOB, STAGES, TERM_MS, stage_of
 from holdfast.testing.world import World
@@ -28,7 +28,7 @@ def state(world: World) -> TaskState:
 
 def test_resolution_004_01_a_job_can_fail_and_says_why() -> None:
     job = stage_of("quarantined").world.state.jobs[JOB]
-    assert job_state(job) == "FAILED"
+    assert (job_state(job), job_reason(job)) == ("FAILED", "quarantined")
 
 
 def test_resolution_004_01_every_aborted_attempt_has_one_reason() -> None:

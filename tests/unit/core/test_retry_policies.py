@@ -42,6 +42,15 @@ def test_no_delay_is_above_its_cap_or_below_zero(kind: str, failures: int) -> No
     assert 0 <= retry_delay_ms(policy, failures, 0.0) <= 1_000
 
 
+@pytest.mark.parametrize("kind", ["fixed", "linear", "exponential"])
+@pytest.mark.parametrize("failures", [1, 2, 7])
+def test_a_delay_that_was_asked_for_is_not_cut_by_a_cap_that_was_not(
+    kind: str, failures: int
+) -> None:
+    five_minutes = RetryPolicy(kind=kind, delay_ms=300_000, jitter=0.0)
+    assert retry_delay_ms(five_minutes, failures, 0.0) == 300_000
+
+
 @pytest.mark.parametrize("roll", [0.0, 0.25, 0.5, 0.999])
 def test_jitter_takes_away_its_share_and_no_more(roll: float) -> None:
     policy = RetryPolicy(kind="fixed", delay_ms=1_000, jitter=0.5)

@@ -1,15 +1,18 @@
 """Renewals that meet leases of different ends, feeders that come back, and the chain of records
 that is the history of a task."""
 
+import pytest
+
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.apply import FOLDS
 from holdfast.core.decision import Accepted, Reason, Refused
 from holdfast.core.ids import Index, Instant, JobId, Position, WorkerId
 from holdfast.core.job import job_reason, job_state
+from holdfast.core.reports import Done, Failed, Started
 from holdfast.core.spec import JobSpec, RetryPolicy
-from holdfast.testing.stages import JOB, stage_of
-from holdfast.testing.world import World
+from holdfast.testing.stages import JOB, TERM_MS, stage_of
+from holdfast.testing.world import START, World
 
 W = WorkerId("w")
 
@@ -154,3 +157,49 @@ def test_a_dated_job_that_ended_before_its_date_runs_when_it_is_retried_after_it
     assert [type(event) for event in world.tick()] == [e.JobDue]
     assert world.leasable() == {JOB: [0]}
     assert world.troubles() == ()
+
+
+@pytest.mark.parametrize(
+    ("ran_ms", "began"),
+    [(0, START), (1, START - 1), (400, START - 400), (10**30, 1), (-5, START)],
+)
+@pytest.mark.parametrize("report", ["start", "commit", "fail"])
+def test_an_attempt_began_as_long_ago_as_its_worker_says(
+    report: str, ran_ms: int, began: int
+) -> None:
+    stage = stage_of("leased")
+    at = (JOB, Index(0), stage.lease_id)
+    commands: dict[str, c.Command] = {
+        "start": c.StartAttempts(worker=W, incarnation=1, started=(Started(*at, ran_ms),)),
+        "commit": c.CommitTasks(worker=W, incarnation=1, done=(Done(*at, ran_ms, b""),)),
+        "fail": c.FailAttempt(
+            worker=W, incarnation=1, roll=0.0,
+            failed=Failed(*at, ran_ms, "failed", "boom", "", 1),
+        ),
+    }  # fmt: skip
+    started, *ended = stage.world.did(commands[report])
+    assert isinstance(started, e.AttemptsStarted)
+    assert [start.started_at for start in started.starts] == [began]
+    for event in ended:
+        (told,) = getattr(event, "ends", ()) or getattr(event, "commits", ())
+        assert told.started_at == began
+
+
+@pytest.mark.parametrize("report", ["commit", "fail"])
+def test_a_start_that_was_heard_of_is_not_moved_by_the_end(report: str) -> None:
+    stage = stage_of("running")
+    stage.world.sleep(500)
+    (event,) = getattr(stage.world, report)(JOB, 0, stage.lease_id).events
+    (told,) = getattr(event, "ends", ()) or getattr(event, "commits", ())
+    assert told.started_at == START
+
+
+@pytest.mark.parametrize("jump_ms", [10**9, -(10**6)])
+def test_a_jump_of_the_wall_clock_neither_ends_a_lease_nor_keeps_one(jump_ms: int) -> None:
+    stage = stage_of("running by time")
+    stage.world.wall = Instant(stage.world.wall + jump_ms)
+    assert stage.world.tick() == ()
+    stage.world.sleep(TERM_MS)
+    (event,) = stage.world.tick()
+    assert isinstance(event, e.AttemptsReturned)
+    assert event.ends[0].reason == "lease_expired"

@@ -59,12 +59,21 @@ def test_an_assignment_names_its_worker_and_joins_neighbours() -> None:
     assert last(world).actions[0].details == {"worker_id": "w", "attempt": 1}
 
 
+def test_a_start_is_told_and_noted_with_its_time() -> None:
+    stage = stage_of("leased")
+    stage.world.sleep(5)
+    stage.world.start(JOB, 0, stage.lease_id)
+    assert told(stage.world) == [("task_running", "j/0")]
+    assert stage.world.task(JOB).started_at == stage.world.now
+
+
 def test_a_success_has_an_exit_code_and_frees_its_worker() -> None:
     stage = stage_of("running")
     stage.world.commit(JOB, 0, stage.lease_id)
     assert told(stage.world) == [("task_succeeded", "j/0"), ("task_unassigned", "j/0")]
     assert the(stage.world, "task_succeeded").details == {"exit_code": 0}
     assert the(stage.world, "task_unassigned").details == {"worker_id": "w"}
+    assert (W, 1) not in stage.world.state.holders
 
 
 def test_a_failure_says_whether_it_will_be_tried_again() -> None:
@@ -174,7 +183,7 @@ def test_any_history_can_be_told_and_written_as_json(shard: int, dice: Random) -
         assert transaction == transaction_of(record, place)
         assert json.loads(json.dumps(to_json(transaction)))["position"] == place
         assert transaction.actions
-        assert all(action.entity for action in transaction.actions if action.action != "x")
+        assert all(action.entity for action in transaction.actions)
 
 
 def test_the_story_of_a_job_of_its_own_name_uses_that_name() -> None:

@@ -102,6 +102,7 @@ LIES: dict[str, tuple[str, str, Callable[[Stage], e.AnyEvent]]] = {
     "an end under another lease": (
         "S4", "running", lambda s: returned(s, lease_id=LeaseId(s.lease_id + 1)),
     ),
+    "an end of another attempt": ("S4", "running", lambda s: returned(s, attempt=2)),
     "an expiry before its time": (
         "S5",
         "running by time",
@@ -121,11 +122,15 @@ LIES: dict[str, tuple[str, str, Callable[[Stage], e.AnyEvent]]] = {
     "an opening that rearms nothing": (
         "S7", "running past its time", lambda _: msgspec.structs.replace(OPENED, epoch=2),
     ),
+    "an opening that leaves a lease its old term": (
+        "S7", "running by time", lambda _: msgspec.structs.replace(OPENED, epoch=2),
+    ),
     "a second commit": ("C1", "succeeded", commit_of),
     "a second commit of what still owes": ("C1", "committed, owing one", commit_of),
     "a commit under another lease": (
         "C2", "running", lambda s: commit_of(s, lease_id=LeaseId(s.lease_id + 1)),
     ),
+    "a commit of another attempt": ("C2", "running", lambda s: commit_of(s, attempt=2)),
     "a commit past its time": ("C2", "running past its time", commit_of),
     "an abort of what committed": ("C3", "committed, owing one", returned),
     "a task done before its last delivery": (

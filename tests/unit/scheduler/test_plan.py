@@ -1,5 +1,6 @@
 """Placing work: what fits goes where it fits, in the order it came, and nothing is overfilled."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +38,10 @@ def test_a_run_is_one_task_until_known_then_about_fifty_milliseconds_of_work() -
     assert run_length(None) == 1
     assert run_length(0) == LONGEST_RUN
     assert run_length(10**9) == 1
-    assert 1 <= run_length(RUN_MS * 1_000 // 10) <= 10
+    assert run_length(RUN_MS * 1_000 // 10) == 10
+    assert run_length(RUN_MS * 1_000) == 1
+    assert run_length(RUN_MS * 1_000 // 2) == 2
+    assert run_length(RUN_MS * 1_000 // 2 + 1) == 1
 
 
 def test_tasks_are_dealt_out_evenly_to_the_free_slots() -> None:
@@ -66,15 +70,53 @@ def test_a_job_that_does_not_fit_lets_others_pass() -> None:
 def test_resources_are_counted_once_a_slot() -> None:
     world = World()
     world.submit("a", 10, spec=a_spec(cpus_milli=2_000))
-    picks = planned(world, [a_seat(4, cpus=4)], length=50)
+    seat = a_seat(4, cpus=5)
+    picks = planned(world, [seat], length=50)
     assert [(p.slot, len(p.indices)) for p in picks] == [(0, 1), (1, 1)]
+    assert seat.cpus_milli == 1_000
 
 
 def test_a_gpu_is_given_to_one_slot_at_a_time() -> None:
     world = World()
     world.submit("a", 10, spec=a_spec(gpus=1))
-    assert len(planned(world, [a_seat(4, gpus=1)])) == 1
+    seat = a_seat(4, gpus=1)
+    assert len(planned(world, [seat])) == 1
+    assert (seat.gpus, planned(world, [seat])) == (0, [])
     assert planned(world, [a_seat(4)]) == []
+
+
+def test_memory_is_given_to_as_many_slots_as_it_lasts_for() -> None:
+    world = World()
+    world.submit("a", 10, spec=a_spec(memory_bytes=1 << 29))
+    seats = [a_seat(4, worker="v"), a_seat(4)]
+    assert [(p.worker, p.slot) for p in planned(world, seats)] == [
+        ("v", 0), ("v", 1), ("w", 0), ("w", 1),
+    ]  # fmt: skip
+    assert [seat.memory_bytes for seat in seats] == [0, 0]
+    assert planned(world, seats) == []
+    world.submit("b", 10, spec=a_spec(memory_bytes=3 << 28))
+    assert [p.job_id for p in planned(world, [a_seat(4)])] == ["a", "a"]
+    world.did(c.KillJob(job_id=JobId("a")))
+    assert [p.job_id for p in planned(world, [a_seat(4)])] == ["b"]
+
+
+@pytest.mark.parametrize(
+    "wants", [{"memory_bytes": 1}, {"gpus": 1}, {"cpus_milli": 1_001}, {"max_parallel": 4}], ids=str
+)
+def test_nothing_waits_in_a_slot_that_is_counted_for_more_than_a_processor(
+    wants: dict[str, int],
+) -> None:
+    world = World()
+    world.submit("a", 10, spec=a_spec(**wants))
+    seat = a_seat(2, cpus=8, gpus=8)
+    assert [len(p.indices) for p in planned(world, [seat], length=50)] == [1, 1]
+    assert planned(world, [seat], length=50) == []
+
+
+def test_one_processor_or_less_is_no_reason_to_travel_alone() -> None:
+    world = World()
+    world.submit("a", 10, spec=a_spec(cpus_milli=1_000))
+    assert [len(p.indices) for p in planned(world, [a_seat(1)], length=50)] == [10]
 
 
 def test_a_job_with_a_bound_never_holds_more_slots_than_that() -> None:
@@ -91,7 +133,9 @@ def test_a_slot_is_filled_up_when_it_runs_low_and_not_before() -> None:
     world.submit("a", 100)
     seat = a_seat(1)
     assert [len(p.indices) for p in planned(world, [seat], length=10)] == [10]
-    assert planned(world, [seat], length=10) == []
+    for load in (10, 6):
+        seat.slots[0].load = load
+        assert planned(world, [seat], length=10) == []
     seat.slots[0].load = 5
     (more,) = planned(world, [seat], length=10)
     assert len(more.indices) == 5
@@ -121,6 +165,24 @@ def test_a_suspect_gets_an_empty_slot_and_nobody_behind_it() -> None:
     ]
     world.submit("b", 5)
     assert all(p.slot != 0 for p in planned(world, [seat], length=10))
+
+
+def test_a_task_that_was_only_given_back_travels_with_its_neighbours() -> None:
+    world = World()
+    world.submit("a", 4)
+    (lease,) = world.grant("a", 0)
+    world.release("a", 0, lease)
+    (pick,) = planned(world, [a_seat(1)], length=10)
+    assert (pick.alone, tuple(pick.indices)) == (False, (0, 1, 2, 3))
+
+
+def test_two_bounded_jobs_of_one_function_do_not_count_each_others_slots() -> None:
+    world = World()
+    for name in ("a", "b"):
+        world.submit(name, 10, spec=a_spec(max_parallel=1))
+    seat = a_seat(4)
+    assert [p.job_id for p in planned(world, [seat])] == ["a", "b"]
+    assert planned(world, [seat]) == []
 
 
 def test_a_suspect_waits_while_no_slot_is_empty() -> None:

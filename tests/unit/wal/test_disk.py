@@ -113,13 +113,13 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, hard))
 log.append([b"x" * 1_000_000], at=0, wall=0)
 log.sync()
 try:
-    log.append([b"y" * 100_000], at=0, wall=0)
+    log.append([b"y" * 2_000_000], at=0, wall=0)
 except DiskFull:
     print("full", log.pressure, log.last)
 log.append([b"small"], at=0, wall=0)
 print("durable", log.sync())
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-log.append([b"y" * 100_000], at=0, wall=0)
+log.append([b"y" * 2_000_000], at=0, wall=0)
 print("durable", log.sync(), log.pressure)
 log.close()
 """

@@ -1,47 +1,27 @@
 """What the log in files promises beyond the contract of every log."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 from threading import Event, Thread
 
 import pytest
 
 from holdfast.core.errors import BrokenInvariant, LogFailed
 from holdfast.testing.disks import FaultyDisk
-from holdfast.wal import FileLog, HistoryGone, write_kept, write_snapshot
+from holdfast.testing.logs import (
+    SEGMENT_BYTES,
+    WAL,
+    long_log,
+    open_log,
+    put,
+    records_of,
+    syncs_of,
+)
+from holdfast.wal import FileLog, HistoryGone, write_snapshot
 
-DATA = Path("/data")
-WAL = DATA / "wal"
-SEGMENT_BYTES = 8192
 MIB = 1024 * 1024
-SYNCS = ("fsync", "fdatasync", "fsync_dir")
-
-
-def open_log(disk: FaultyDisk, size: int | None = SEGMENT_BYTES) -> FileLog:
-    return FileLog.open(DATA, disk=disk, segment_bytes=size)
-
-
-def put(log: FileLog, *records: bytes) -> None:
-    log.append(records, at=0, wall=0)
-    log.sync()
-
-
-def records_of(log: FileLog, position: int = 1) -> list[bytes]:
-    return [record for frame in log.read(position) for record in frame.records]
-
-
-def segments_of(disk: FaultyDisk) -> list[Path]:
-    return [path for path in disk.files() if path.suffix == ".seg" and path.stem.isdigit()]
-
-
-def long_log() -> tuple[FaultyDisk, FileLog]:
-    """A log of several segments."""
-    disk = FaultyDisk()
-    log = open_log(disk)
-    for number in range(60):
-        put(log, b"%02d" % number * 100)
-    assert len(segments_of(disk)) >= 4
-    return disk, log
 
 
 def test_segments_double_from_one_mebibyte_to_sixty_four(tmp_path: Path) -> None:
@@ -175,6 +155,54 @@ def test_closing_waits_for_a_preparation_under_way() -> None:
     assert order[-1] == "unlock"
 
 
+@pytest.mark.parametrize("fate", ["moved", "deleted", "replaced"])
+@pytest.mark.parametrize(
+    "deed",
+    [
+        lambda log: log.append([b"x" * 9000], at=0, wall=0),
+        lambda log: log.prepare_next(),
+        lambda log: log.note_idle(),
+        lambda log: log.drop_segments(2),
+    ],
+    ids=["rotate", "prepare", "idle", "drop"],
+)
+def test_a_folder_that_is_gone_ends_the_log_and_whatever_took_its_place_is_left_alone(
+    tmp_path: Path, fate: str, deed: Callable[[FileLog], object]
+) -> None:
+    folder, away = tmp_path / "state", tmp_path / "away"
+    log = FileLog.open(folder, segment_bytes=SEGMENT_BYTES)
+    put(log, b"a")
+    folder.rename(away)
+    if fate == "deleted":
+        rmtree(away)
+    if fate == "replaced":
+        FileLog.open(folder, segment_bytes=SEGMENT_BYTES).close()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(LogFailed, match="moved, deleted or replaced"):
+        deed(log)
+    log.close()
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    if fate != "deleted":
+        again = FileLog.open(away, segment_bytes=SEGMENT_BYTES)
+        assert records_of(again) == [b"a"]
+        again.close()
+
+
+def test_a_program_may_change_its_directory_while_the_log_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    log = FileLog.open("state", segment_bytes=SEGMENT_BYTES)
+    monkeypatch.chdir(elsewhere)
+    for _ in range(5):
+        put(log, b"x" * 3000)
+    assert records_of(log) == [b"x" * 3000] * 5
+    log.close()
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_a_failed_write_ends_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyDisk()
     log = open_log(disk)
@@ -199,7 +227,7 @@ def test_a_close_whose_sync_fails_says_so_and_still_lets_the_folder_go() -> None
     log = open_log(disk)
     put(log, b"a")
     log.append([b"b"], at=0, wall=0)
-    disk.fail_sync_at = sum(disk.operations[name] for name in SYNCS) + 1
+    disk.fail_sync_at = syncs_of(disk) + 1
     with pytest.raises(LogFailed, match="sync failed"):
         log.close()
     log.close()
@@ -211,10 +239,10 @@ def test_a_close_whose_sync_fails_says_so_and_still_lets_the_folder_go() -> None
 def test_an_opening_that_fails_leaves_no_descriptor_and_no_lock_behind() -> None:
     disk, log = long_log()
     log.close()
-    total = sum(disk.operations[name] for name in SYNCS)
+    total = syncs_of(disk)
     failures = 0
     for ahead in range(1, 12):
-        disk.fail_sync_at = sum(disk.operations[name] for name in SYNCS) + ahead
+        disk.fail_sync_at = syncs_of(disk) + ahead
         try:
             open_log(disk).close()
         except LogFailed:
@@ -222,65 +250,7 @@ def test_an_opening_that_fails_leaves_no_descriptor_and_no_lock_behind() -> None
         assert disk._opened == {}
         assert disk._locks == {}
     assert 4 <= failures < 11
-    assert sum(disk.operations[name] for name in SYNCS) > total
-
-
-def test_dropping_needs_a_snapshot_that_stands_for_what_goes() -> None:
-    disk, log = long_log()
-    before = segments_of(disk)
-    with pytest.raises(BrokenInvariant, match="no snapshot"):
-        log.drop_segments(40)
-    assert segments_of(disk) == before
-    assert log.oldest == 1
-
-
-def test_dropped_segments_can_be_archived() -> None:
-    disk, log = long_log()
-    before = {path.name: disk.content(path) for path in segments_of(disk)}
-    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
-    log.drop_segments(40, archive=Path("/archive/old"))
-    moved = [path for path in disk.files() if path.parent == Path("/archive/old")]
-    assert moved
-    assert all(disk.content(path) == before[path.name] for path in moved)
-    assert not {path.name for path in moved} & {
-        path.name for path in disk.files() if path.parent == WAL
-    }
-
-
-def test_segments_are_copied_to_an_archive_on_another_disk(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    disk, log = long_log()
-    before = {path.name: disk.content(path) for path in segments_of(disk)}
-    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
-    rename = disk.rename
-
-    def across(source: Path, target: Path) -> None:
-        if source.parent != target.parent:
-            raise OSError(errno.EXDEV, "another disk")
-        rename(source, target)
-
-    monkeypatch.setattr(disk, "rename", across)
-    log.drop_segments(40, archive=Path("/archive"))
-    moved = [path for path in disk.files() if path.parent == Path("/archive")]
-    assert moved
-    assert all(disk.content(path) == before[path.name] for path in moved)
-
-
-def test_kept_records_outlive_their_segment() -> None:
-    disk, log = long_log()
-    frame, record = log.record(3)
-    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
-    write_kept(disk, DATA, log.last, [(3, frame.at, frame.wall, frame.epoch, record)])
-    log.drop_segments(40)
-    assert log.oldest > 3
-    kept, content = log.record(3)
-    assert content == record
-    assert (kept.first, kept.last, kept.chain) == (3, 3, b"")
-    with pytest.raises(HistoryGone):
-        log.record(2)
-    disk.restart()
-    assert open_log(disk).record(3)[1] == record
+    assert syncs_of(disk) > total
 
 
 @pytest.mark.slow

@@ -7,39 +7,16 @@ import pytest
 
 from holdfast.core.errors import BrokenInvariant
 from holdfast.testing.disks import FaultyDisk
+from holdfast.testing.logs import DATA, WAL, long_log, open_log, put, records_of
 from holdfast.wal import FileLog, HistoryGone, LogDamaged, read_folder, write_kept, write_snapshot
-from holdfast.wal.folder import FolderReader
 from holdfast.wal.recovery import Clean, Torn
 from holdfast.wal.segments import segment_name
 
-DATA = Path("/data")
-WAL = DATA / "wal"
 SEGMENT = WAL / segment_name(1)
 
 
-def open_log(disk: FaultyDisk) -> FileLog:
-    return FileLog.open(DATA, disk=disk, segment_bytes=8192)
-
-
-def put(log: FileLog, *records: bytes) -> None:
-    log.append(records, at=0, wall=0)
-    log.sync()
-
-
-def records_of(log: FileLog | FolderReader, position: int = 1) -> list[bytes]:
-    return [record for frame in log.read(position) for record in frame.records]
-
-
-def live_log(count: int = 60) -> tuple[FaultyDisk, FileLog]:
-    disk = FaultyDisk()
-    log = open_log(disk)
-    for number in range(count):
-        put(log, b"%02d" % number * 100)
-    return disk, log
-
-
 def test_a_reader_sees_a_live_log_and_changes_nothing() -> None:
-    disk, log = live_log()
+    disk, log = long_log()
     before, contents = disk.operations.copy(), {path: disk.content(path) for path in disk.files()}
     reader = read_folder(DATA, disk=disk)
     assert records_of(reader) == records_of(log)
@@ -61,7 +38,7 @@ def test_a_reader_works_on_the_real_disk_beside_the_writer(tmp_path: Path) -> No
 
 
 def test_half_a_frame_ends_the_reading_and_stays_where_it_is() -> None:
-    disk, log = live_log(5)
+    disk, log = long_log(5)
     content = bytearray(disk.content(SEGMENT))
     content[log._segment.end : log._segment.end + 50] = b"h" * 50
     disk.plant(SEGMENT, bytes(content))
@@ -72,7 +49,7 @@ def test_half_a_frame_ends_the_reading_and_stays_where_it_is() -> None:
 
 
 def test_a_position_dropped_or_never_written_is_refused() -> None:
-    disk, log = live_log()
+    disk, log = long_log()
     write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
     write_kept(disk, DATA, log.last, [(2, 0, 0, 1, b"kept")])
     log.drop_segments(40)
@@ -89,7 +66,7 @@ def test_a_position_dropped_or_never_written_is_refused() -> None:
 
 
 def test_damage_is_named_and_leniently_the_part_before_it_can_be_read() -> None:
-    disk, log = live_log(5)
+    disk, log = long_log(5)
     offset = log._segment.before(1)
     content = bytearray(disk.content(SEGMENT))
     content[offset + 3 * (76 + 4 + 200) + 100] ^= 1
@@ -103,7 +80,7 @@ def test_damage_is_named_and_leniently_the_part_before_it_can_be_read() -> None:
 
 
 def test_a_lost_hint_is_damage_and_leniently_only_a_doubt() -> None:
-    disk, log = live_log(5)
+    disk, log = long_log(5)
     disk.plant(WAL / "acked", b"")
     with pytest.raises(LogDamaged, match="neither copy"):
         read_folder(DATA, disk=disk)
@@ -114,7 +91,7 @@ def test_a_lost_hint_is_damage_and_leniently_only_a_doubt() -> None:
 
 
 def test_a_log_shorter_than_acknowledged_is_damage_to_a_reader_too() -> None:
-    disk, log = live_log(5)
+    disk, log = long_log(5)
     log.close()
     disk.plant(SEGMENT, disk.content(SEGMENT)[:5000])
     with pytest.raises(LogDamaged, match="acknowledged"):

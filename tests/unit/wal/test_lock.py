@@ -47,6 +47,20 @@ def test_a_very_long_command_still_fits_the_note(
     log.close()
 
 
+def test_a_lock_file_that_is_deleted_lets_no_second_writer_in(tmp_path: Path) -> None:
+    """People delete what looks like a leftover of a program that died."""
+    log = FileLog.open(tmp_path)
+    (tmp_path / LOCK_NAME).unlink()
+    with pytest.raises(LogInUse, match="lock file was removed"):
+        FileLog.open(tmp_path)
+    log.append([b"the first one goes on"], at=0, wall=0)
+    log.sync()
+    log.close()
+    again = FileLog.open(tmp_path)
+    assert again.last == 1
+    again.close()
+
+
 @pytest.mark.parametrize("content", [b"", b"not json", b"[1]", b"{}", b"\xff\xfe"])
 def test_a_lock_file_that_says_nothing_sensible_still_locks(content: bytes, tmp_path: Path) -> None:
     log = FileLog.open(tmp_path)
@@ -115,8 +129,9 @@ log.sync()
 if sys.argv[2] == "close":
     log.close()
 else:
-    # As a kill would: the parent's descriptor is gone without a word, the child lives on.
+    # As a kill would: the parent's descriptors are gone without a word, the child lives on.
     os.close(log._lock._fd)
+    os.close(log._hint._fd)
 again = FileLog.open(folder)
 print("records:", [r.decode() for f in again.read() for r in f.records], "epoch:", again.epoch)
 os.close(leave)

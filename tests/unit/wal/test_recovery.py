@@ -8,39 +8,19 @@ import pytest
 
 from holdfast.core.errors import LogFailed
 from holdfast.testing.disks import FaultyDisk
+from holdfast.testing.logs import (
+    DATA,
+    SEGMENT_BYTES,
+    WAL,
+    long_log,
+    open_log,
+    put,
+    records_of,
+    segments_of,
+    syncs_of,
+)
 from holdfast.wal import FileLog, LogDamaged, write_snapshot
 from holdfast.wal.segments import SEGMENT_HEADER_BYTES, decode_header, segment_name
-
-DATA = Path("/data")
-WAL = DATA / "wal"
-SEGMENT_BYTES = 8192
-
-
-def open_log(disk: FaultyDisk, size: int | None = SEGMENT_BYTES) -> FileLog:
-    return FileLog.open(DATA, disk=disk, segment_bytes=size)
-
-
-def put(log: FileLog, *records: bytes) -> None:
-    log.append(records, at=0, wall=0)
-    log.sync()
-
-
-def records_of(log: FileLog, position: int = 1) -> list[bytes]:
-    return [record for frame in log.read(position) for record in frame.records]
-
-
-def segments_of(disk: FaultyDisk) -> list[Path]:
-    return [path for path in disk.files() if path.suffix == ".seg" and path.stem.isdigit()]
-
-
-def long_log() -> tuple[FaultyDisk, FileLog]:
-    """A log of several segments."""
-    disk = FaultyDisk()
-    log = open_log(disk)
-    for number in range(60):
-        put(log, b"%02d" % number * 100)
-    assert len(segments_of(disk)) >= 4
-    return disk, log
 
 
 def test_an_idle_log_remembers_what_it_acknowledged() -> None:
@@ -129,8 +109,7 @@ def test_a_hint_whose_sync_failed_half_way_is_made_whole_before_the_other_is_tou
     log = open_log(disk)
     put(log, b"a")
     disk.tear_failed_sync = True
-    disk.fail_sync_at = sum(disk.operations[name] for name in ("fsync", "fdatasync", "fsync_dir"))
-    disk.fail_sync_at += 1
+    disk.fail_sync_at = syncs_of(disk) + 1
     with pytest.raises(LogFailed, match="hint"):
         log.note_idle()
     disk.restart()
@@ -256,8 +235,13 @@ def test_a_torn_tail_is_kept_aside_and_reported() -> None:
     content[end + 40 : end + 90] = b"h" * 50
     disk.restart()
     disk.plant(path, bytes(content))
+    order: list[str] = []
+    disk.on_operation = lambda name, path: order.append(f"{name} {path.name}")
     again = open_log(disk)
     torn = again.torn
+    # The copy is safe before anything is cut.
+    cut = order.index(f"pwrite {path.name}")
+    assert order[cut - 2 : cut] == ["fsync torn-2-1", "fsync_dir wal"]
     assert torn is not None
     assert (torn.position, torn.size, torn.segment, torn.offset) == (2, 90, path, end)
     assert torn.kept == WAL / "torn-2-1"
@@ -290,7 +274,7 @@ def test_a_folder_that_cannot_be_opened_says_why_and_what_to_do(
         raise PermissionError(errno.EACCES, "not yours")
 
     monkeypatch.setattr(disk, "pread", denied)
-    with pytest.raises(LogFailed, match=r"not yours.*holdfast log verify"):
+    with pytest.raises(LogFailed, match=r"not yours.*\d{20}\.seg.*holdfast log verify"):
         open_log(disk)
 
 

@@ -1,53 +1,28 @@
 """A snapshot is whole or refused, and never stands for a history that is not its own."""
 
+import errno
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from holdfast.core.errors import BrokenInvariant
-from holdfast.testing.disks import CrashNow, FaultyDisk
+from holdfast.testing.disks import FaultyDisk
+from holdfast.testing.logs import DATA, PAYLOAD, SNAPSHOTS, flip, long_log, open_log, snap
 from holdfast.wal import (
     FileLog,
-    HistoryGone,
     LogDamaged,
-    drop_snapshots,
+    NewerFormat,
     newest_snapshot,
     verify_snapshot,
     write_kept,
     write_snapshot,
 )
-from holdfast.wal.disk import make_folder
 from holdfast.wal.kept import KeptRecords
 from holdfast.wal.snapshots import SNAPSHOT_HEADER_BYTES, peek, snapshot_paths
 
-DATA = Path("/data")
-PAYLOAD = [b"state " * 9, b"", b"more state"]
-
-
-def a_log(count: int = 60) -> tuple[FaultyDisk, FileLog]:
-    disk = FaultyDisk()
-    log = FileLog.open(DATA, disk=disk, segment_bytes=8192)
-    for number in range(count):
-        log.append([b"%02d" % number * 100], at=0, wall=0)
-        log.sync()
-    return disk, log
-
-
-def snap(disk: FaultyDisk, log: FileLog, position: int, *, log_id: str = "") -> Path:
-    head = log.chain_after(position)
-    assert head is not None
-    return write_snapshot(disk, DATA, position, head, log_id or log.log_id, PAYLOAD, b"hash")
-
-
-def flip(disk: FaultyDisk, path: Path, byte: int) -> None:
-    content = bytearray(disk.content(path))
-    content[byte] ^= 1
-    disk.plant(path, bytes(content))
-
 
 def test_what_was_written_is_what_is_found() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     path = snap(disk, log, 30)
     found = newest_snapshot(disk, DATA, log)
     assert found.rejected == ()
@@ -61,7 +36,7 @@ def test_what_was_written_is_what_is_found() -> None:
 
 def test_a_payload_may_be_empty_or_many_chunks_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.wal.snapshots.CHUNK_BYTES", 7)
-    disk, log = a_log(3)
+    disk, log = long_log(3)
     for position, payload in ((1, []), (2, [b""]), (3, [bytes([n]) * n for n in range(40)])):
         head = log.chain_after(position)
         assert head is not None
@@ -70,12 +45,12 @@ def test_a_payload_may_be_empty_or_many_chunks_long(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_log_without_snapshots_starts_from_its_first_record() -> None:
-    disk, log = a_log(3)
+    disk, log = long_log(3)
     assert newest_snapshot(disk, DATA, log) == (None, ())
 
 
 def test_the_newest_is_taken() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     for position in (10, 30, 20):
         snap(disk, log, position)
     snapshot = newest_snapshot(disk, DATA, log).snapshot
@@ -85,7 +60,7 @@ def test_the_newest_is_taken() -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_every_flipped_bit_of_a_snapshot_is_seen(part: int) -> None:
-    disk, log = a_log(2)
+    disk, log = long_log(2)
     path = snap(disk, log, 2)
     content = bytearray(disk.content(path))
     assert len(content) < 400
@@ -98,7 +73,7 @@ def test_every_flipped_bit_of_a_snapshot_is_seen(part: int) -> None:
 
 
 def test_a_snapshot_cut_or_grown_by_any_byte_is_seen() -> None:
-    disk, log = a_log(2)
+    disk, log = long_log(2)
     path = snap(disk, log, 2)
     content = disk.content(path)
     for size in range(len(content)):
@@ -112,7 +87,7 @@ def test_a_snapshot_cut_or_grown_by_any_byte_is_seen() -> None:
 
 @pytest.mark.parametrize("byte", [0, 20, 60, SNAPSHOT_HEADER_BYTES + 3])
 def test_a_damaged_snapshot_is_reported_and_the_one_before_it_taken(byte: int) -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     snap(disk, log, 20)
     bad = snap(disk, log, 40)
     flip(disk, bad, byte)
@@ -123,8 +98,37 @@ def test_a_damaged_snapshot_is_reported_and_the_one_before_it_taken(byte: int) -
     assert "damaged" in found.rejected[0].why
 
 
+class Unreadable(FaultyDisk):
+    """One file lies on a bad block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad: Path | None = None
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        if self._of(fd).path == self.bad:
+            raise OSError(errno.EIO, "bad block")
+        return super().pread(fd, size, offset)
+
+
+def test_a_snapshot_that_cannot_be_read_is_reported_and_the_one_before_it_taken() -> None:
+    disk = Unreadable()
+    log = long_log(disk=disk)[1]
+    snap(disk, log, 20)
+    disk.bad = snap(disk, log, 40)
+    write_kept(disk, DATA, 20, [(3, 0, 0, 1, b"kept")])
+    found = newest_snapshot(disk, DATA, log)
+    assert found.snapshot is not None
+    assert found.snapshot.position == 20
+    assert "bad block" in found.rejected[0].why
+    disk.bad = write_kept(disk, DATA, 40, [(3, 0, 0, 1, b"kept")])
+    assert KeptRecords(disk, DATA).find(3, 10).records == (b"kept",)
+    with pytest.raises(LogDamaged, match="bad block"):
+        KeptRecords(disk, DATA).find(4, 10)
+
+
 def test_a_damaged_only_snapshot_is_reported_while_the_log_is_whole() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     bad = snap(disk, log, 40)
     flip(disk, bad, 30)
     found = newest_snapshot(disk, DATA, log)
@@ -133,7 +137,7 @@ def test_a_damaged_only_snapshot_is_reported_while_the_log_is_whole() -> None:
 
 
 def test_a_damaged_snapshot_that_alone_stands_for_dropped_history_is_refused() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     bad = snap(disk, log, 40)
     log.drop_segments(41)
     flip(disk, bad, SNAPSHOT_HEADER_BYTES + 3)
@@ -146,7 +150,7 @@ def test_a_damaged_snapshot_that_alone_stands_for_dropped_history_is_refused() -
 
 
 def test_an_older_snapshot_with_a_gap_behind_it_is_no_help() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     snap(disk, log, 5)
     newest = snap(disk, log, 50)
     log.drop_segments(51)
@@ -157,19 +161,19 @@ def test_an_older_snapshot_with_a_gap_behind_it_is_no_help() -> None:
 
 
 def test_a_snapshot_that_ends_where_the_kept_history_begins_will_do() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     snap(disk, log, 59)
     log.drop_segments(40)
     exact = log.oldest - 1
     snap(disk, log, exact)
-    disk.unlink(DATA / "snapshots" / f"{59:020d}.snap")
+    disk.unlink(SNAPSHOTS / f"{59:020d}.snap")
     snapshot = newest_snapshot(disk, DATA, log).snapshot
     assert snapshot is not None
     assert snapshot.position == exact
 
 
 def test_a_snapshot_of_another_log_is_passed_over() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     snap(disk, log, 40, log_id="ab" * 16)
     found = newest_snapshot(disk, DATA, log)
     assert found.snapshot is None
@@ -177,7 +181,7 @@ def test_a_snapshot_of_another_log_is_passed_over() -> None:
 
 
 def test_a_snapshot_of_another_history_is_passed_over() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     write_snapshot(disk, DATA, 40, b"x" * 16, log.log_id, PAYLOAD, b"")
     found = newest_snapshot(disk, DATA, log)
     assert found.snapshot is None
@@ -185,7 +189,7 @@ def test_a_snapshot_of_another_history_is_passed_over() -> None:
 
 
 def test_a_snapshot_beyond_the_end_proves_that_the_log_was_longer() -> None:
-    disk, log = a_log()
+    disk, log = long_log()
     write_snapshot(disk, DATA, 61, b"x" * 16, log.log_id, PAYLOAD, b"")
     with pytest.raises(LogDamaged, match="ends at 60"):
         newest_snapshot(disk, DATA, log)
@@ -207,152 +211,48 @@ def test_a_snapshot_that_does_not_read_back_is_never_installed() -> None:
     assert snapshot_paths(disk, DATA) == []
 
 
-def test_segments_go_only_when_the_name_of_their_snapshot_is_safe() -> None:
-    """The writer of the snapshot died before it could sync the directory."""
-    disk, log = a_log()
-    make_folder(disk, DATA / "snapshots")
-
-    def die(name: str, path: Path) -> None:
-        if name == "fsync_dir" and path.name == "snapshots":
-            raise CrashNow
-
-    disk.on_operation = die
-    with pytest.raises(CrashNow):
-        snap(disk, log, 60)
-    disk.on_operation = None
-    disk.restart()
-    log = FileLog.open(DATA, disk=disk, segment_bytes=8192)
-    log.drop_segments(61)
-    assert log.oldest > 1
-    for number in range(20):
-        after = disk.image(Random(number))
-        again = FileLog.open(DATA, disk=after, segment_bytes=8192)
-        assert newest_snapshot(after, DATA, again).snapshot is not None
-
-
-def test_an_archived_segment_is_safe_where_it_goes_before_it_is_gone_where_it_was() -> None:
-    disk, log = a_log()
-    snap(disk, log, 60)
-    order: list[str] = []
-    disk.on_operation = lambda name, path: order.append(f"{name} {path}")
-    log.drop_segments(20, archive=Path("/archive"))
-    moves = [place for place, done in enumerate(order) if done.startswith("rename")]
-    assert moves
-    for place in moves:
-        assert order[place + 1 : place + 3] == ["fsync_dir /archive", "fsync_dir /data/wal"]
-
-
 def test_a_half_written_snapshot_is_not_one() -> None:
-    disk, log = a_log(3)
-    disk.plant(DATA / "snapshots" / f"{3:020d}.tmp", b"half")
+    disk, log = long_log(3)
+    disk.plant(SNAPSHOTS / f"{3:020d}.tmp", b"half")
     assert newest_snapshot(disk, DATA, log) == (None, ())
     snap(disk, log, 3)
     assert newest_snapshot(disk, DATA, log).snapshot is not None
 
 
 def test_a_state_hash_that_does_not_fit_is_refused() -> None:
-    disk, log = a_log(1)
+    disk, log = long_log(1)
     with pytest.raises(BrokenInvariant, match="64"):
         write_snapshot(disk, DATA, 1, log.head, log.log_id, PAYLOAD, b"h" * 65)
     head = write_snapshot(disk, DATA, 1, log.head, log.log_id, PAYLOAD, b"h\0" * 32)
     assert peek(disk, head).state_hash == b"h\0" * 32
 
 
-def test_only_the_newest_snapshots_stay_and_their_kept_records_with_them() -> None:
-    disk, log = a_log()
-    for position in (10, 20, 30):
-        snap(disk, log, position)
-        write_kept(disk, DATA, position, [])
-    assert [path.stem[-2:] for path in drop_snapshots(disk, DATA)] == ["10"]
-    left = [path.name[-7:] for path in disk.files() if path.parent == DATA / "snapshots"]
-    assert left == ["20.kept", "20.snap", "30.kept", "30.snap"]
-    drop_snapshots(disk, DATA, keep=0)
-    assert len(snapshot_paths(disk, DATA)) == 1
+def test_a_newer_format_that_alone_stands_for_dropped_history_is_no_damage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk, log = long_log()
+    with monkeypatch.context() as later:
+        later.setattr("holdfast.wal.snapshots.SNAPSHOT_FORMAT", 2)
+        snap(disk, log, 50)
+        log.drop_segments(51)
+    with pytest.raises(NewerFormat, match="pip install --upgrade"):
+        newest_snapshot(disk, DATA, log)
+    log.close()
+    with pytest.raises(NewerFormat):
+        open_log(disk)
 
 
-# Kept records.
-
-KEPT = [(9, 90, 900, 2, b"nine"), (4, 40, 400, 1, b""), (7, 70, 700, 2, b"seven" * 50)]
-
-
-def kept_file() -> tuple[FaultyDisk, Path]:
-    disk = FaultyDisk()
-    return disk, write_kept(disk, DATA, 20, KEPT)
-
-
-def test_kept_records_are_found_by_position() -> None:
-    disk, _ = kept_file()
-    kept = KeptRecords(disk, DATA)
-    for position, at, wall, epoch, content in KEPT:
-        frame = kept.find(position, 100)
-        assert (frame.first, frame.at, frame.wall, frame.epoch) == (position, at, wall, epoch)
-        assert frame.records == (content,)
-    for position in (1, 5, 8, 10):
-        with pytest.raises(HistoryGone):
-            kept.find(position, 100)
-
-
-def test_kept_records_of_a_newer_snapshot_are_seen_without_reopening() -> None:
-    disk, path = kept_file()
-    kept = KeptRecords(disk, DATA)
-    assert kept.find(9, 100).records == (b"nine",)
-    write_kept(disk, DATA, 30, [(9, 0, 0, 1, b"nine"), (25, 0, 0, 1, b"new")])
-    assert kept.find(25, 100).records == (b"new",)
-    disk.unlink(path)
-    assert kept.find(9, 100).records == (b"nine",)
-    with pytest.raises(HistoryGone):
-        kept.find(4, 100)
-
-
-def test_no_kept_records_at_all_means_that_history_is_gone() -> None:
-    with pytest.raises(HistoryGone):
-        KeptRecords(FaultyDisk(), DATA).find(1, 5)
-
-
-def test_many_kept_records_are_written_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.wal.kept.BATCH_BYTES", 100)
-    disk = FaultyDisk()
-    write_kept(disk, DATA, 500, ((n, n, n, 1, b"%d" % n) for n in range(1, 300, 3)))
-    kept = KeptRecords(disk, DATA)
-    assert [kept.find(n, 400).records[0] for n in range(1, 300, 3)] == [
-        b"%d" % n for n in range(1, 300, 3)
-    ]
-
-
-@pytest.mark.parametrize("part", range(8))
-def test_every_flipped_bit_of_kept_records_is_seen(part: int) -> None:
-    """Never a wrong record, and never the claim that a kept record is gone."""
-    disk, path = kept_file()
-    content = bytearray(disk.content(path))
-    for bit in range(part, len(content) * 8, 8):
-        content[bit // 8] ^= 1 << bit % 8
-        disk.plant(path, bytes(content))
-        kept = KeptRecords(disk, DATA)
-        seen = 0
-        for position, at, wall, epoch, record in KEPT:
-            try:
-                frame = kept.find(position, 100)
-            except LogDamaged:
-                seen += 1
-                continue
-            assert (frame.at, frame.wall, frame.epoch) == (at, wall, epoch)
-            assert frame.records == (record,)
-        assert seen
-        content[bit // 8] ^= 1 << bit % 8
-
-
-def test_a_kept_record_in_an_older_file_stands_in_for_a_damaged_newer_one() -> None:
-    disk, _ = kept_file()
-    newer = write_kept(disk, DATA, 30, KEPT)
-    flip(disk, newer, 60)
-    flip(disk, newer, len(disk.content(newer)) - 1)
-    assert KeptRecords(disk, DATA).find(9, 100).records == (b"nine",)
-
-
-def test_kept_records_cut_anywhere_are_seen() -> None:
-    disk, path = kept_file()
-    content = disk.content(path)
-    for size in range(len(content)):
-        disk.plant(path, content[:size])
-        with pytest.raises(LogDamaged):
-            KeptRecords(disk, DATA).find(9, 100)
+def test_a_newer_format_is_passed_over_and_reported_while_another_will_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk, log = long_log()
+    snap(disk, log, 40)
+    with monkeypatch.context() as later:
+        later.setattr("holdfast.wal.snapshots.SNAPSHOT_FORMAT", 2)
+        bad = snap(disk, log, 50)
+    log.drop_segments(41)
+    log.close()
+    found = newest_snapshot(disk, DATA, open_log(disk))
+    assert found.snapshot is not None
+    assert found.snapshot.position == 40
+    assert [rejected.path for rejected in found.rejected] == [bad]

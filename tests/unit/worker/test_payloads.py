@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import datetime
 import enum
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from holdfast.wire.exchange import Item
 from holdfast.worker.functions import CannotFind, reference
 from holdfast.worker.loops import LaneLoop
 from holdfast.worker.payloads import (
+    RESULT_BYTES_MAX,
     CannotEncode,
     bind,
     decode_call,
@@ -74,8 +75,28 @@ def opaque_inside(values: list[Opaque], pair: tuple[int, int]) -> str:
     return repr((values, pair))
 
 
+def annotated_with_notes(
+    count: "how many of them",  # type: ignore[valid-type]  # noqa: F722
+    pair: tuple[int, int],
+) -> str:
+    return repr((count, pair))
+
+
+@dataclasses.dataclass
+class Deferred:
+    part: "KnownToATypeCheckerAlone"  # type: ignore[name-defined]  # noqa: F821
+
+
+def deferred_inside(value: Deferred, pair: tuple[int, int]) -> str:
+    return repr((value, pair))
+
+
 def placed(index: int, pair: tuple[int, int] = (0, 0), *, scale: int = 1) -> list[Any]:
     return [index * scale, repr(pair)]
+
+
+def typed_bytes(count: int, pair: tuple[int, int] = (0, 0)) -> bytes:
+    return bytes(count)
 
 
 async def later(n: int) -> int:
@@ -172,6 +193,12 @@ def test_an_annotation_that_cannot_be_made_is_left_alone() -> None:
     assert call(opaque_inside, encode_call(([1], (2, 3)))) == "([1], (2, 3))"
 
 
+def test_annotations_that_cannot_be_read_ask_for_nothing() -> None:
+    assert call(annotated_with_notes, encode_call((1, (2, 3)))) == "(1, [2, 3])"
+    assert call(deferred_inside, encode_call(({"part": 1}, (2, 3)))) == "({'part': 1}, (2, 3))"
+    assert decode_result(encode_result({"part": 1}), Deferred) == {"part": 1}
+
+
 def test_an_array_task_gets_its_index_before_the_shared_arguments() -> None:
     assert call(placed, b"", kind="array") == [7, "(0, 0)"]
     shared = encode_call(((1, 2),), {"scale": 3})
@@ -195,12 +222,28 @@ def test_a_pickled_result_is_not_read_by_accident() -> None:
         decode_result(encode_result(1j, pickle=True))
 
 
+async def stream() -> AsyncIterator[int]:
+    yield 1
+
+
 @pytest.mark.parametrize(
-    ("value", "advice"), [((n for n in (1, 2)), "Return a list"), (Opaque(), "pickle=True")]
+    ("value", "advice"),
+    [
+        ((n for n in (1, 2)), "Return a list"),
+        (stream(), "Return a list"),
+        (Opaque(), "pickle=True"),
+    ],
 )
 def test_a_result_that_cannot_be_sent_says_what_to_do(value: Any, advice: str) -> None:
     with pytest.raises(CannotEncode, match=advice):
         encode_result(value)
+
+
+@pytest.mark.parametrize("function", [bytes, typed_bytes])
+def test_a_result_too_large_for_the_log_says_what_to_do(function: Callable[..., Any]) -> None:
+    assert len(call(function, encode_call((RESULT_BYTES_MAX - 5,)))) == RESULT_BYTES_MAX - 5
+    with pytest.raises(CannotEncode, match="write it to a file"):
+        call(function, encode_call((RESULT_BYTES_MAX,)))
 
 
 def test_a_result_becomes_the_type_its_function_promises() -> None:

@@ -1,6 +1,6 @@
 """Lanes that are threads: order, stealing, giving up, closing; and each lease answered once."""
 
-import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast.core.ids import Index, JobId, LeaseId
-from holdfast.wire.exchange import Done, Failed, Item, Released, Run
-from holdfast.worker.executor import Harvest
+from holdfast.testing.crew import Crew
+from holdfast.wire.exchange import Released
 from holdfast.worker.functions import MissingGuard, loading_script, reference
-from holdfast.worker.payloads import decode_result, encode_call
+from holdfast.worker.payloads import encode_call
 from holdfast.worker.threads import ThreadExecutor
 
 PATIENCE_S = 30
@@ -59,75 +59,41 @@ def where() -> str:
     return THREADS[-1]
 
 
+def forks(how: str) -> int:
+    copy = os.fork()  # noqa: TID251 - a user may do what we do not
+    if copy == 0:
+        if how == "exits":
+            raise SystemExit(3)
+        return 0
+    return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+
+
 async def later(n: int) -> int:
     return n + 1
 
 
-class Crew:
-    """An executor with an agent that collects what ended, and never polls."""
+class ThreadCrew(Crew):
+    """Lanes that are threads, on a clock the test sets."""
 
     def __init__(self, slots: int) -> None:
-        self._bell = threading.Event()
-        self.wakes = 0
-        self.executor = ThreadExecutor(slots, self._wake, self.clock_ms)
         self.now_ms = 1000
-        self.done: list[Done] = []
-        self.failed: list[Failed] = []
-        self.released: list[Released] = []
-        self._leases = itertools.count(1)
-
-    def clock_ms(self) -> int:
-        return self.now_ms
-
-    def _wake(self) -> None:
-        self.wakes += 1
-        self._bell.set()
+        super().__init__(lambda wake: ThreadExecutor(slots, wake, lambda: self.now_ms))
 
     def give(
-        self,
-        function: Callable[..., Any] | str,
-        *calls: Any,
-        slot: int = 0,
-        job: str = "job",
-        alone: bool = False,
+        self, function: Callable[..., Any] | str, *calls: Any, **options: Any
     ) -> list[LeaseId]:
+        """One task a call: its only argument, or `...` for none."""
         target = function if isinstance(function, str) else reference(function)
-        leases = [LeaseId(next(self._leases)) for _ in calls]
-        items = tuple(
-            Item(Index(place), lease, 1, encode_call((call,) if call is not ... else ()))
-            for place, (lease, call) in enumerate(zip(leases, calls, strict=True))
-        )
-        self.executor.assign(
-            Run(JobId(job), slot, "function", target, 5000, 0, alone, len(items), items)
-        )
-        return leases
-
-    def add(self, harvest: Harvest) -> None:
-        self.done += harvest.done
-        self.failed += harvest.failed
-        self.released += harvest.released
-
-    def until(self, count: int) -> None:
-        """Collect until this many attempts have ended, one way or another."""
-        while len(self.done) + len(self.failed) + len(self.released) < count:
-            assert self._bell.wait(PATIENCE_S), "nothing ended in time"
-            self._bell.clear()
-            self.add(self.executor.harvest())
-
-    def results(self) -> list[Any]:
-        return [decode_result(done.result) for done in self.done]
-
-    def leases(self, outcomes: list[Any]) -> list[LeaseId]:
-        return [outcome.lease_id for outcome in outcomes]
+        payloads = [encode_call(() if call is ... else (call,)) for call in calls]
+        return self.assign(target, payloads, **options)
 
 
 @pytest.fixture
-def crew() -> Iterator[Callable[[int], Crew]]:
-    crews: list[Crew] = []
+def crew() -> Iterator[Callable[[int], ThreadCrew]]:
+    crews: list[ThreadCrew] = []
 
-    def hire(slots: int = 1) -> Crew:
-        crews.append(Crew(slots))
-        crews[-1].executor.start()
+    def hire(slots: int = 1) -> ThreadCrew:
+        crews.append(ThreadCrew(slots))
         return crews[-1]
 
     yield hire
@@ -148,7 +114,7 @@ def gate() -> Callable[[str], Gate]:
     return made
 
 
-Hire = Callable[[int], Crew]
+Hire = Callable[[int], ThreadCrew]
 MakeGate = Callable[[str], Gate]
 
 
@@ -220,6 +186,15 @@ def test_whatever_goes_wrong_fails_its_own_attempt_only(
     assert [failed.exit_code for failed in one.failed] == [exit_code] * 2
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize(("how", "code"), [("returns", 0), ("exits", 3)])
+def test_a_copy_that_a_task_forks_ends_with_the_task(crew: Hire, how: str, code: int) -> None:
+    one = crew(1)
+    one.give(forks, how)
+    one.until(1)
+    assert one.results() == [code]
+
+
 def test_coroutine_functions_run_on_a_loop_of_their_lane(crew: Hire) -> None:
     one = crew(1)
     one.give(later, *range(10))
@@ -281,23 +256,39 @@ def test_an_attempt_given_up_keeps_its_lane_and_reports_nothing(crew: Hire, gate
     assert door.begun.acquire(timeout=PATIENCE_S)
     one.executor.stop(stuck)
     assert (one.executor.occupied(), one.executor.running()) == (1, [])
-    (after,) = one.give(noop, 9)
-    door.open.set()
+    # Nobody knows when the lane comes back, so it takes nothing.
+    (refused,) = one.give(noop, 9)
     one.until(1)
-    assert one.leases(one.done) == [after]
-    assert one.executor.occupied() == 0
+    assert one.released == [Released(JobId("job"), Index(0), refused, False)]
+    door.open.set()
+    while one.executor.occupied():
+        one.hear_the_bell()
+    assert (one.done, one.failed) == ([], [])
 
 
-def test_what_waits_behind_a_stuck_lane_runs_in_another(crew: Hire, gate: MakeGate) -> None:
+def test_what_waits_behind_a_stuck_lane_is_given_back(crew: Hire, gate: MakeGate) -> None:
     two, door = crew(2), gate("door")
-    two.give(noop, 0, slot=1)
-    two.until(1)
-    (stuck,) = two.give(held, "door")
+    stuck, *behind = two.give(held, "door", "never", "never")
     assert door.begun.acquire(timeout=PATIENCE_S)
     two.executor.stop(stuck)
-    two.give(where, ..., ..., ...)
-    two.until(4)
-    assert THREADS == ["holdfast-lane-1"] * 3
+    two.until(2)
+    assert two.released == [
+        Released(JobId("job"), Index(place), lease, False) for place, lease in enumerate(behind, 1)
+    ]
+
+
+def test_another_lane_stands_in_for_one_that_is_stuck(crew: Hire, gate: MakeGate) -> None:
+    three, door, other = crew(3), gate("door"), gate("other")
+    (stuck,) = three.give(held, "door")
+    three.give(held, "other", slot=1)
+    assert door.begun.acquire(timeout=PATIENCE_S)
+    assert other.begun.acquire(timeout=PATIENCE_S)
+    three.executor.stop(stuck)
+    # Neither the lane nor its job has been seen before; one by one, so that no lane must help.
+    for count, job in enumerate(("new", "new", "newer"), 1):
+        three.give(where, ..., job=job)
+        three.until(count)
+    assert THREADS == ["holdfast-lane-2"] * 3
 
 
 def test_a_stopped_task_that_never_started_never_runs(crew: Hire, gate: MakeGate) -> None:

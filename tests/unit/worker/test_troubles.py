@@ -29,6 +29,32 @@ class Numeric(Exception):
         return 5  # noqa: PLE0307 - wrong on purpose
 
 
+class Shy(str):
+    def __format__(self, spec: str) -> str:
+        raise RuntimeError("no words")
+
+
+class Shown(Exception):
+    def __str__(self) -> str:
+        return Shy("hidden")
+
+
+class Nameless(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise RuntimeError("no name")
+
+
+class Unnamed(Exception, metaclass=Nameless):
+    pass
+
+
+class Riddle(SystemExit):
+    @property
+    def code(self) -> int:  # type: ignore[override]
+        raise RuntimeError("no code")
+
+
 def inner(n: int) -> None:
     raise ValueError(f"bad {n}")
 
@@ -67,11 +93,19 @@ def test_a_traceback_shows_the_users_frames_and_not_ours(function: Any) -> None:
     assert "asyncio" not in told.traceback
 
 
-@pytest.mark.parametrize("error", [Mute(), Numeric()])
+@pytest.mark.parametrize("error", [Mute(), Numeric(), Shown()])
 def test_an_error_without_words_is_still_described(error: Exception) -> None:
     told = trouble_of(error)
     assert told.error == f"{type(error).__name__}: (its message could not be read)"
     assert type(error).__name__ in told.traceback
+
+
+def test_an_error_that_hides_its_name_is_still_named() -> None:
+    assert trouble_of(Unnamed("words")).error == "Unnamed: words"
+
+
+def test_an_exit_that_hides_its_code_counts_as_one() -> None:
+    assert trouble_of(Riddle()).exit_code == 1
 
 
 def test_errors_of_a_group_are_all_told() -> None:

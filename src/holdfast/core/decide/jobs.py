@@ -28,11 +28,11 @@ def submit(state: State, command: c.SubmitJob, now: Instant) -> Decision:
     if problem:
         return Refused(Reason.INVALID, problem)
     if count > MOST_TASKS:
-        return Refused(Reason.TOO_LARGE, f"{count} tasks; a job has at most {MOST_TASKS}")
+        return _too_large(count)
     job_id = command.job_id or JobId(str(state.next_job))
     if job_id in state.jobs or _is_numbered(state, job_id):
         return Refused(Reason.CONFLICT, f"job {job_id} exists already, or did")
-    if job_id.isdigit() and len(job_id) > NUMBER_DIGITS_MAX:
+    if command.job_id.isdigit() and len(job_id) > NUMBER_DIGITS_MAX:
         return Refused(Reason.INVALID, f"a job of its own name is called {job_id[:20]}…")
     spec = command.spec
     submitted = e.JobSubmitted(
@@ -48,7 +48,8 @@ def submit(state: State, command: c.SubmitJob, now: Instant) -> Decision:
         not_before_wall=command.not_before_wall,
         times_out_at=_after(now, spec.job_timeout_ms),
         deadline_wall=command.deadline_wall,
-        schedule_by=_after(now, spec.schedule_timeout_ms),
+        # Nobody can take a task before its time, so the wait for somebody begins then.
+        schedule_by=_after(Instant(now + command.delay_ms), spec.schedule_timeout_ms),
     )
     return Accepted((submitted,), job_id)
 
@@ -72,6 +73,8 @@ def add_tasks(state: State, command: c.AddTasks, now: Instant) -> Decision:
         )
     if not command.items:
         return Accepted((), job.count)
+    if job.count + len(command.items) > MOST_TASKS:
+        return _too_large(job.count + len(command.items))
     added = e.TasksAdded(
         job_id=job.job_id,
         first=Index(command.first),
@@ -103,12 +106,20 @@ def sealed(job: Job, *, interrupted: bool) -> e.JobSealed:
 def unknown(state: State, job_id: JobId) -> Refused:
     """Why a job is not here: it never was, or it finished long ago and only the log has it."""
     if _is_numbered(state, job_id):
-        return Refused(
-            Reason.GONE,
-            f"job {job_id} finished and left memory; the log has it: "
-            f"holdfast job show {job_id} --data DIR",
-        )
+        return _gone(job_id)
     return Refused(Reason.NOT_FOUND, f"there is no job {job_id}")
+
+
+def _gone(job_id: JobId) -> Refused:
+    return Refused(
+        Reason.GONE,
+        f"job {job_id} finished and left memory; the log has it: "
+        f"holdfast job show {job_id} --data DIR",
+    )
+
+
+def _too_large(count: int) -> Refused:
+    return Refused(Reason.TOO_LARGE, f"{count} tasks; a job has at most {MOST_TASKS}")
 
 
 def _is_numbered(state: State, job_id: JobId) -> bool:
@@ -125,7 +136,7 @@ def _repeat(state: State, command: c.SubmitJob, job_id: JobId, digest: bytes) ->
             f"key {command.key!r} belongs to job {job_id}, which asked for something else",
         )
     if job_id not in state.jobs:
-        return unknown(state, job_id)
+        return _gone(job_id)
     return Accepted((), job_id)
 
 

@@ -14,9 +14,10 @@ from holdfast.core.task import Task
 def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
     """Everything that a former opening left unsettled is settled in the record that fences it.
 
-    In-process workers died with it: their attempts end now. A job whose feeder died is sealed as
-    interrupted, unless a key lets the feeder find it again. Leases that end by time belong to
-    workers that may well be alive: they get one full term, since our absence was not their fault.
+    In-process workers died with it: their attempts end now. A job whose feeder died with it is
+    sealed as interrupted, unless a key lets the feeder find it again. Leases that end by time
+    belong to workers that may well be alive: they get one full term, since our absence was not
+    their fault.
     """
     if command.epoch <= state.epoch:
         return Refused(
@@ -34,14 +35,16 @@ def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
     ]
     held = [task for holder in state.holders.values() for task in holder.leases.values()]
     gone = [task for task in held if task.expires_at == NEVER]
-    timed = len(gone) < len(held)
+    timed = {(task.worker, task.incarnation) for task in held if task.expires_at != NEVER}
     events.extend(ends_by_job(state, gone, EndReason.WORKER_LOST, now, _ended_with_us))
     workers = {(task.worker, task.incarnation): _ended_with_us(task) for task in gone}
     for (worker, incarnation), error in workers.items():
-        events.append(e.WorkerLost(worker=worker, incarnation=incarnation, error=error))
+        if (worker, incarnation) not in timed:
+            events.append(e.WorkerLost(worker=worker, incarnation=incarnation, error=error))
     # A job that these losses stopped is sealed by that already.
     stopped = frozenset(event.job_id for event in events if isinstance(event, e.JobCancelled))
-    for job_id in state.open_jobs:
+    # Where feeders are programs of their own, silence tells whether they are gone, not a restart.
+    for job_id in state.open_jobs if not command.served else ():
         job = state.job_of(job_id)
         if not job.key and job_id not in stopped:
             events.append(sealed(job, interrupted=True))

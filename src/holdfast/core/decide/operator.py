@@ -21,7 +21,7 @@ def kill_job(state: State, command: c.KillJob, now: Instant) -> Decision:
         return unknown(state, command.job_id)
     if not command.cause:
         return Refused(Reason.INVALID, "a job is stopped for a cause")
-    if only_owes(job) or job.cause in (CANCELLED, command.cause):
+    if only_owes(job):
         return Accepted((), 0)
     left = job.unfinished
     return Accepted(stop_rest(job, command.cause, command.reason, now), left)

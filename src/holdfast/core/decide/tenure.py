@@ -80,7 +80,7 @@ def extend(state: State, command: c.ExtendLeases, now: Instant) -> Decision:
     until = Instant(now + command.term_ms)
     dead = tuple(t.lease_id for t in timed if t.expires_at <= now)
     kept = [t for t in timed if t.expires_at > now and t.lease_id not in command.exceptions]
-    if not kept or all(t.expires_at >= until for t in kept):
+    if all(t.expires_at >= until for t in kept):
         return Accepted(())
     later = tuple(t.lease_id for t in kept if t.expires_at > until)
     extended = e.LeasesExtended(

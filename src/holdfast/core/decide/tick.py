@@ -4,11 +4,12 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
 from holdfast.core.decide.endings import ends_by_job, stop_rest
+from holdfast.core.decide.jobs import sealed
 from holdfast.core.decide.operator import spans_of
 from holdfast.core.decide.tenure import unrenewed
 from holdfast.core.decision import Accepted, Decision
 from holdfast.core.ids import NEVER, Index, Instant, JobId
-from holdfast.core.job import DEADLINE, JOB_TIMED_OUT, Job, is_finished, only_owes
+from holdfast.core.job import DEADLINE, JOB_TIMED_OUT, Job, only_owes
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, TaskState
 
@@ -17,20 +18,18 @@ def tick(state: State, command: c.Tick, now: Instant) -> Decision:
     """Leases past their time end, calendar instants come due, limits in time take effect, and
     what nobody needs is forgotten. A job is touched by one rule a tick; the next takes the rest."""
     events: list[e.AnyEvent] = []
-    touched: set[JobId] = set()
-    holders = state.holders.values() if command.may_expire else ()
-    due = [task for holder in holders for task in holder.due(now)]
+    due = [task for holder in state.holders.values() for task in holder.due(now)]
     events.extend(ends_by_job(state, due, EndReason.LEASE_EXPIRED, now, unrenewed))
-    touched.update(task.job_id for task in due)
+    settled = {task.job_id for task in due}
     for job in _due_jobs(state, command, now):
-        if job.job_id not in touched:
+        if job.job_id not in settled:
             events.extend(_judge(job, command, now))
-            touched.add(job.job_id)
+            settled.add(job.job_id)
     for job_id in command.silent:
         silent = state.jobs.get(job_id)
-        if silent is not None and not silent.sealed and job_id not in touched:
-            events.append(e.JobSealed(job_id=job_id, count=silent.count, interrupted=True))
-            touched.add(job_id)
+        if silent is not None and not silent.sealed and job_id not in settled:
+            events.append(sealed(silent, interrupted=True))
+            settled.add(job_id)
     events.extend(_forget(state, command, now))
     events.extend(_let_tokens_go(state, command))
     return Accepted(tuple(events))
@@ -40,9 +39,9 @@ def _due_jobs(state: State, command: c.Tick, now: Instant) -> list[Job]:
     """Jobs with a timer that has passed, each once, in the order of their timers."""
     found: dict[JobId, Job] = {}
     for timers, limit in ((state.timers, now), (state.wall_timers, command.wall)):
-        for at, job_id in _passed(timers, limit):
+        for _, job_id in _passed(timers, limit):
             job = state.jobs.get(job_id)
-            if job is not None and at <= limit:
+            if job is not None:
                 found[job_id] = job
     return list(found.values())
 
@@ -62,7 +61,7 @@ def _passed(heap: list[tuple[Instant, JobId]], limit: Instant) -> list[tuple[Ins
 def _judge(job: Job, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ...]:
     """The one thing that the passing of time does to this job now."""
     # What has committed is delivered whatever the time: there is nothing to stop any more.
-    if only_owes(job) or job.cause:
+    if only_owes(job):
         return ()
     if _past(job.deadline_wall, command.wall):
         return stop_rest(job, DEADLINE, "its deadline has passed", now)
@@ -111,9 +110,7 @@ def _forget(state: State, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ..
     for job_id in state.finished:
         if len(gone) >= min(excess, command.most):
             break
-        job = state.jobs.get(job_id)
-        if job is None or job_id in gone or not is_finished(job):
-            continue
+        job = state.job_of(job_id)
         if job.updated_at + command.keep_finished_ms > now:
             break
         if job_id not in command.held and not job.quarantined:

@@ -1,0 +1,117 @@
+"""Who works for us, as far as exchanges tell. Safe to lose: it is learnt again from the next ones.
+
+A name belongs to one living worker. Another process of that name is let in when the former one is
+known to be dead: it was silent for a term, or the newcomer holds a lock on the same machine that
+only one of them can hold. Whatever the former one held ends in one record.
+"""
+
+from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.seats import Worker
+from holdfast.core import commands as c
+from holdfast.core.ids import Instant, WorkerId
+from holdfast.core.transactions import worker_registered
+from holdfast.wire.exchange import Exchange, Hello
+
+FORGET_MS = 3_600_000
+"""How long a worker that fell silent is still listed."""
+
+
+class Registry:
+    """`term_ms` zero: workers inside this process, where a later incarnation always follows a
+    dead one."""
+
+    def __init__(self, coordinator: Coordinator, term_ms: int) -> None:
+        self.workers: dict[WorkerId, Worker] = {}
+        self._coordinator = coordinator
+        self._term_ms = term_ms
+
+    def admit(self, exchange: Exchange) -> Worker | str:
+        """Where this incarnation sits, or why it may not."""
+        worker = self.workers.get(exchange.worker)
+        if worker is None or worker.incarnation != exchange.incarnation:
+            refusal = self._refusal(worker, exchange)
+            if refusal:
+                return refusal
+            self._lose_former(exchange)
+            worker = self._seat(exchange)
+        worker.seen_at = self._coordinator.now()
+        if exchange.hello is not None:
+            self._meet(worker, exchange.hello)
+        return worker
+
+    def is_alive(self, worker: Worker) -> bool:
+        """Heard of within a term, or waiting for an answer at this moment."""
+        silent_ms = self._coordinator.now() - worker.seen_at
+        return worker.send is not None or silent_ms < self._term_ms
+
+    def missed(self, worker: Worker) -> int:
+        """How many renewals it has missed since it was last heard of."""
+        half = self._term_ms // 2
+        return (self._coordinator.now() - worker.seen_at) // half if half else 0
+
+    def prune(self, now: Instant) -> None:
+        """Let go of those that are long gone and hold nothing."""
+        if not self._term_ms:
+            return
+        gone = [
+            worker.worker
+            for worker in self.workers.values()
+            if now - worker.seen_at > FORGET_MS and worker.is_idle(self._coordinator.state)
+        ]
+        for name in gone:
+            del self.workers[name]
+
+    def _refusal(self, worker: Worker | None, exchange: Exchange) -> str:
+        name = exchange.worker
+        if not self._term_ms:
+            later = worker is not None and worker.incarnation > exchange.incarnation
+            return "a later incarnation of this worker is at work" if later else ""
+        if worker is not None:
+            if not self.is_alive(worker) or _proves_death(exchange, worker):
+                return ""
+            where = f" on {worker.hello.host}" if worker.hello is not None else ""
+            return f"another worker called {name} is at work{where}; give this one another name"
+        held = sum(
+            len(holder.leases)
+            for (known, incarnation), holder in self._coordinator.state.holders.items()
+            if known == name and incarnation != exchange.incarnation
+        )
+        if not held:
+            return ""
+        return f"a former worker called {name} may still hold {held} leases; wait for their end"
+
+    def _lose_former(self, exchange: Exchange) -> None:
+        former = sorted(
+            incarnation
+            for (name, incarnation), holder in self._coordinator.state.holders.items()
+            if name == exchange.worker and incarnation != exchange.incarnation and holder.leases
+        )
+        for incarnation in former:
+            self._coordinator.execute(
+                c.LoseWorker(
+                    worker=exchange.worker, incarnation=incarnation, error="it was started again"
+                ),
+                actor=f"worker:{exchange.worker}",
+            )
+
+    def _seat(self, exchange: Exchange) -> Worker:
+        fresh = Worker(exchange.worker, exchange.incarnation, exchange.capacity)
+        fresh.term_ms = self._term_ms
+        fresh.since = self._coordinator.now()
+        self.workers[exchange.worker] = fresh
+        return fresh
+
+    def _meet(self, worker: Worker, hello: Hello) -> None:
+        if worker.hello == hello:
+            return
+        worker.hello = hello
+        notice = worker_registered(worker.worker, hello.address or hello.host)
+        self._coordinator.notices.append((self._coordinator.now(), notice))
+
+
+def _proves_death(exchange: Exchange, former: Worker) -> bool:
+    """The newcomer holds the very lock that the former one held when it introduced itself."""
+    if exchange.hello is None or former.hello is None or not exchange.hello.lock:
+        return False
+    same = exchange.hello.lock == former.hello.lock
+    return same and exchange.incarnation > former.incarnation
