@@ -117,8 +117,9 @@ class Remote:
             body = _body(request)
             body.watch = expected.name
             job = self._post("/jobs", body, JobShown)
-            feed = expected.became(JobId(job.id), job.tasks, sealed=job.sealed)
-        return feed
+            if request.key:
+                return expected.was_found(JobId(job.id))
+            return expected.began(JobId(job.id), job.tasks, sealed=job.sealed)
 
     def find(self, job_id: JobId) -> Found:
         job = self._show(job_id)
@@ -145,15 +146,21 @@ class Remote:
 
     def cancel_job(self, job_id: JobId, reason: str) -> bool:
         body = bodies.Reason(reason=reason)
-        return self._post(f"{_job(job_id)}/cancel", body, Stopped).stopped > 0
+        stopped = self._post(f"{_job(job_id)}/cancel", body, Stopped).stopped
+        self._streams.catch_up(job_id)
+        return stopped > 0
 
     def cancel_task(self, job_id: JobId, index: Index, reason: str) -> bool:
         body = bodies.Reason(reason=reason)
-        return self._post(f"{_task(job_id, index)}/cancel", body, Stopped).stopped > 0
+        stopped = self._post(f"{_task(job_id, index)}/cancel", body, Stopped).stopped
+        self._streams.catch_up(job_id)
+        return stopped > 0
 
     def retry(self, job_id: JobId, indices: tuple[Index, ...]) -> int:
         body = bodies.Retries(indices=list(indices))
-        return self._post(f"{_job(job_id)}/retry", body, Retried).retried
+        retried = self._post(f"{_job(job_id)}/retry", body, Retried).retried
+        self._streams.catch_up(job_id)
+        return retried
 
     def reschedule(
         self, job_id: JobId, index: Index, *, delay_ms: int, not_before_wall: int
@@ -200,9 +207,12 @@ class Remote:
         ]
 
     def refusals(self) -> dict[str, int]:
-        with self._http.stream(f"{API}/metrics", idle_s=self._patience_s) as chunks:
-            text = b"".join(chunks).decode()
+        text = self._asked(self._measured)
         return {code: int(float(number)) for code, number in REFUSED.findall(text)}
+
+    def _measured(self) -> str:
+        with self._http.stream(f"{API}/metrics", idle_s=self._patience_s) as chunks:
+            return b"".join(chunks).decode()
 
     # Whether it may be asked, and the end of it.
 
