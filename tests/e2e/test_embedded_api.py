@@ -1,4 +1,5 @@
-"""The calls a program makes, against a real folder, in both executors where it matters."""
+"""The calls a program makes, against a real folder and a real server, in both executors where it
+matters."""
 
 import asyncio
 import os
