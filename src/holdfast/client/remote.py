@@ -23,7 +23,7 @@ from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.streams import Streams
 from holdfast.core.commands import SubmitJob
-from holdfast.core.ids import Index, Instant, JobId, Position
+from holdfast.core.ids import NOWHERE, Index, Instant, JobId, Position
 from holdfast.core.transactions import Action, Transaction
 from holdfast.wire import bodies
 from holdfast.wire.http import Http, Rejected, Server
@@ -75,9 +75,10 @@ class Told(Struct):
 
 
 class TransactionShown(Struct):
-    """A transaction, as a server tells it."""
+    """A transaction, as a server tells it. What only its memory has, such as that a worker came,
+    has no position."""
 
-    position: int
+    position: int | None
     time: str
     command: str
     actor: str
@@ -117,8 +118,10 @@ class Remote:
             body = _body(request)
             body.watch = expected.name
             job = self._post("/jobs", body, JobShown)
-            feed = expected.became(JobId(job.id), job.tasks, sealed=job.sealed)
-        return feed
+            # Under a key it may be an old job; who may not watch at all learns that by waiting.
+            if request.key and expected.name:
+                return expected.was_found(JobId(job.id))
+            return expected.began(JobId(job.id), job.tasks, sealed=job.sealed)
 
     def find(self, job_id: JobId) -> Found:
         job = self._show(job_id)
@@ -145,15 +148,21 @@ class Remote:
 
     def cancel_job(self, job_id: JobId, reason: str) -> bool:
         body = bodies.Reason(reason=reason)
-        return self._post(f"{_job(job_id)}/cancel", body, Stopped).stopped > 0
+        stopped = self._post(f"{_job(job_id)}/cancel", body, Stopped).stopped
+        self._streams.catch_up(job_id)
+        return stopped > 0
 
     def cancel_task(self, job_id: JobId, index: Index, reason: str) -> bool:
         body = bodies.Reason(reason=reason)
-        return self._post(f"{_task(job_id, index)}/cancel", body, Stopped).stopped > 0
+        stopped = self._post(f"{_task(job_id, index)}/cancel", body, Stopped).stopped
+        self._streams.catch_up(job_id)
+        return stopped > 0
 
     def retry(self, job_id: JobId, indices: tuple[Index, ...]) -> int:
         body = bodies.Retries(indices=list(indices))
-        return self._post(f"{_job(job_id)}/retry", body, Retried).retried
+        retried = self._post(f"{_job(job_id)}/retry", body, Retried).retried
+        self._streams.catch_up(job_id)
+        return retried
 
     def reschedule(
         self, job_id: JobId, index: Index, *, delay_ms: int, not_before_wall: int
@@ -182,12 +191,13 @@ class Remote:
 
     def transactions(self, limit: int) -> list[Transaction]:
         """A server tells at most a thousand at a time. Events come as plain values under their
-        names, and their time is that of the wall clock."""
+        names, and their time is that of the wall clock. One without a position is not in the log:
+        a worker that came, say."""
         if limit < 1:
             return []
         return [
             Transaction(
-                Position(told.position),
+                Position(told.position or NOWHERE),
                 Instant(instant_of(told.time, "time")),
                 told.command,
                 told.actor,
@@ -200,9 +210,12 @@ class Remote:
         ]
 
     def refusals(self) -> dict[str, int]:
-        with self._http.stream(f"{API}/metrics", idle_s=self._patience_s) as chunks:
-            text = b"".join(chunks).decode()
+        text = self._asked(self._measured)
         return {code: int(float(number)) for code, number in REFUSED.findall(text)}
+
+    def _measured(self) -> str:
+        with self._http.stream(f"{API}/metrics", idle_s=self._patience_s) as chunks:
+            return b"".join(chunks).decode()
 
     # Whether it may be asked, and the end of it.
 

@@ -30,10 +30,11 @@ _numbers = itertools.count(1)
 class ServerProcess:
     """`holdfast serve` on a folder. Started again it listens where it did before."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, listen: str = ANY_PORT) -> None:
         self.data = folder / "data"
         self.token_file = folder / "token"
         self.url = ""
+        self._listen = listen
         self._options = options
         self._process: subprocess.Popen[str] | None = None
 
@@ -43,10 +44,9 @@ class ServerProcess:
 
     def start(self) -> None:
         """Start it, and return when it takes requests."""
-        listen = self.url.rpartition("/")[2] or ANY_PORT
         command = [
             sys.executable, "-m", "holdfast", "serve", "--data", str(self.data),
-            "--listen", listen, "--token-file", str(self.token_file), *self._options,
+            "--listen", self._listen, "--token-file", str(self.token_file), *self._options,
         ]  # fmt: skip
         self._process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -56,6 +56,7 @@ class ServerProcess:
             told.append(line)
             if line.startswith(GREETING):
                 self.url = line.split()[-1]
+                self._listen = self.url.removeprefix("http://")
                 # What it says later is read too: a full pipe would stop it in mid-sentence.
                 threading.Thread(target=self._said().read, daemon=True).start()
                 return
