@@ -76,7 +76,8 @@ class Exchanges:
         reported = exchange.started or exchange.done or exchange.failed or exchange.released
         # A worker we do not know is answered at once, the first time, and so asked who it is.
         stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
-        worker.has_news = bool(reported or worker.verdicts or worker.stops or stranger)
+        owed = worker.verdicts or worker.stops or worker.recalls
+        worker.has_news = bool(reported or owed or stranger)
 
     def unpark(self, exchange: Exchange) -> None:
         """Answer a parked exchange with nothing: it has waited long enough."""
