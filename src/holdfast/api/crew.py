@@ -29,6 +29,7 @@ NOTE: Final = "local-workers.json"
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
 WELL_S: Final = 60.0
+LAST_BREATH_S: Final = 5.0
 WORKER: Final = (sys.executable, "-m", "holdfast", "worker", "start")
 
 # Runs in the child before the worker does: have the kernel end it with its parent, and look whether
@@ -139,12 +140,8 @@ class Crew:
         except (FileNotFoundError, msgspec.DecodeError):
             return
         for started in former:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process = psutil.Process(started.pid)
-                if process.create_time() == started.began:
-                    process.kill()
-                    process.wait()
-            self._lose(WorkerId(started.name), "it ended with the server that started it")
+            if _is_over(started):
+                self._lose(WorkerId(started.name), "it ended with the server that started it")
 
     def _write_note(self) -> None:
         """Only advice: without it the former leases end by time."""
@@ -162,3 +159,17 @@ def _share(count: int) -> list[str]:
     cpus = max(1.0, (os.cpu_count() or 1) / max(1, count))
     memory = psutil.virtual_memory().total // max(1, count)
     return ["--cpus", f"{cpus:g}", "--memory", str(memory)]
+
+
+def _is_over(started: Started) -> bool:
+    """Whether this very process is gone; it is ended if it is not."""
+    try:
+        process = psutil.Process(started.pid)
+        if process.create_time() == started.began:
+            process.kill()
+            process.wait(LAST_BREATH_S)
+    except psutil.NoSuchProcess:
+        return True
+    except (psutil.TimeoutExpired, psutil.AccessDenied):
+        return False
+    return True
