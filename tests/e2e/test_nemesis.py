@@ -42,7 +42,7 @@ def commits_of(folder: Path) -> tuple[Counter[int], Counter[int], list[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_nemesis_loses_nothing_and_commits_nothing_twice(
-    seed: int, tmp_path: Path, record_property: Callable[[str, object], None]
+    seed: int, tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     count = int(os.environ.get("HOLDFAST_NEMESIS_TASKS", "2500"))
     ran = tmp_path / "ran"
@@ -65,5 +65,5 @@ def test_a_nemesis_loses_nothing_and_commits_nothing_twice(
     assert set(bodies) == set(range(count))
     twice = {n: runs for n, runs in bodies.items() if runs > 1 + aborted[n]}
     assert twice == {}
-    record_property("evils", dict(evils))
-    record_property("aborted", sum(aborted.values()))
+    record_testsuite_property(f"evils of seed {seed}", dict(evils))
+    record_testsuite_property(f"aborted under seed {seed}", sum(aborted.values()))

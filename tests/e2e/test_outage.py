@@ -14,7 +14,7 @@ from holdfast.wire.bodies import Submit
 from holdfast.wire.http import Http, Server
 
 WORKERS = 200
-TERM_S = 3.0
+TERM_S = 8.0
 JOB = "/api/v1/jobs"
 
 

@@ -11,21 +11,61 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+import msgspec
+
 from holdfast.core.ids import WorkerId
 from holdfast.testing.stepped import SteppedExecutor
 from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
-from holdfast.wire.http import Server
-from holdfast.wire.http_async import AsyncHttp
+from holdfast.wire.http import MSGPACK, Server, Unreachable
 from holdfast.worker.agent import Agent
 from holdfast.worker.remote import Remote, Terms
 
 FOR_EVER_MS: Final = 10**9
 STOP_S: Final = 60.0
 STEP_S: Final = 0.02
+HTTP_ERROR: Final = 400
 
 
 def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
+
+
+class Post:
+    """Carries exchanges over plain sockets: hundreds of workers share one processor here, and a
+    client library would take most of it."""
+
+    def __init__(self, server: Server) -> None:
+        host, _, port = server.url.rpartition("/")[2].rpartition(":")
+        self._place = (host, int(port))
+        self._head = (
+            f"POST /api/v1/exchange HTTP/1.1\r\nhost: {host}:{port}\r\n"
+            f"authorization: Bearer {server.token}\r\naccept: {MSGPACK}\r\n"
+            f"content-type: {MSGPACK}\r\ncontent-length: "
+        )
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    def close(self) -> None:
+        for _, writer in self._idle:
+            writer.transport.abort()
+
+    async def carry(self, exchange: Exchange) -> Reply:
+        body = msgspec.msgpack.encode(exchange)
+        line = self._idle.pop() if self._idle else await asyncio.open_connection(*self._place)
+        reader, writer = line
+        try:
+            writer.write(f"{self._head}{len(body)}\r\n\r\n".encode() + body)
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            size = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+            answer = await reader.readexactly(size)
+        except BaseException:
+            writer.transport.abort()
+            raise
+        status = int(head.split(None, 2)[1])
+        if status >= HTTP_ERROR:
+            writer.transport.abort()
+            raise ConnectionError(f"{status}: {answer!r}")
+        self._idle.append(line)
+        return msgspec.msgpack.decode(answer, type=Reply)
 
 
 class Crowd:
@@ -37,6 +77,7 @@ class Crowd:
         self._server = server
         self._executors: list[SteppedExecutor] = []
         self._remotes: list[Remote] = []
+        self._posts: list[Post] = []
         self._ahead_ms = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="crowd", daemon=True)
@@ -69,20 +110,25 @@ class Crowd:
             self._loop.close()
 
     async def _work(self) -> None:
-        # One client each: a pool looks at all its connections for every request.
-        clients = [AsyncHttp(self._server) for _ in range(self.size)]
-        for number, http in enumerate(clients):
-            self._hire(http, number)
+        for number in range(self.size):
+            self._hire(number)
         clock = asyncio.create_task(self._tick())
         try:
             await asyncio.gather(*(remote.work() for remote in self._remotes))
         finally:
             clock.cancel()
-            await asyncio.gather(*(http.close() for http in clients))
+            for post in self._posts:
+                post.close()
 
-    def _hire(self, http: AsyncHttp, number: int) -> None:
+    def _hire(self, number: int) -> None:
+        post = Post(self._server)
+        self._posts.append(post)
+
         async def carry(exchange: Exchange, answer_s: float) -> Reply:
-            return await http.post("/api/v1/exchange", exchange, Reply, answer_s=answer_s)
+            try:
+                return await asyncio.wait_for(post.carry(exchange), answer_s)
+            except (OSError, EOFError, TimeoutError) as error:
+                raise Unreachable(self._server.url, repr(error)) from error
 
         executor = SteppedExecutor(1, Random(number), takes_ms=FOR_EVER_MS)
         name = WorkerId(f"crowd-{number}")
