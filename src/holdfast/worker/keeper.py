@@ -34,7 +34,9 @@ SPAWN_BACKOFF_S: Final = 0.1
 class Keeper:
     """Runs lanes of children. The agent's thread meets it in `tell`, `outcomes` and `lanes`."""
 
-    def __init__(self, slots: int, wake: Callable[[], None], kill_grace_ms: int) -> None:
+    def __init__(
+        self, slots: int, wake: Callable[[], None], kill_grace_ms: int, *, dooms: bool = True
+    ) -> None:
         self.lanes = lanes_of(slots)
         self.outcomes: deque[Outcome] = deque()
         # Kind and message of what keeps everything from running.
@@ -42,6 +44,7 @@ class Keeper:
         self._wake = wake
         self._kill_grace_s = kill_grace_ms / 1000
         self._folder = os.getcwd()
+        self._dooms = dooms
         self._orders: deque[Order] = deque()
         self._bell_in, self._bell_out = socket.socketpair()
         self._bell_in.setblocking(False)
@@ -217,7 +220,7 @@ class Keeper:
 
     def _spawn(self, lane: KeptLane) -> None:
         try:
-            child = WarmChild(lane.slate, lane.crash, self._folder)
+            child = WarmChild(lane.slate, lane.crash, self._folder, dooms=self._dooms)
         except OSError as error:
             self._count_barren(lane, f"could not be started: {error}")
             return
