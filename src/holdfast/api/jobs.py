@@ -98,7 +98,7 @@ def _digest(*parts: object) -> bytes:
 
 async def list_jobs(call: Call) -> Answer:
     """A page of jobs, newest first."""
-    return Answer(await call.ask(lambda _: jobs_page(call)))
+    return Answer(await jobs_page(call))
 
 
 async def show(call: Call) -> Answer:
