@@ -222,6 +222,10 @@ class CommandExecutor:
         if any(lane.lease == lease_id for lane in self._lanes):
             self._halt(lease_id, self._grace_ms if grace_ms is None else grace_ms)
 
+    def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
+        self.recall(frozenset((lease_id,)))
+        self._halt(lease_id, grace_ms)
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         offset = time.monotonic_ns() // 1_000_000 - self._clock_ms()
         self._until = Until(ends_ms + offset, kill_ms + offset)

@@ -122,7 +122,7 @@ class Keeper:
             elif isinstance(order, Recall):
                 self._recall(order.lease_ids)
             elif isinstance(order, Stop):
-                self._stop(order.lease_id, order.grace_s)
+                self._stop(order, order.lease_id)
             elif isinstance(order, Retire):
                 self.lanes[order.slot].is_retired = True
                 self._has_news = True
@@ -142,13 +142,13 @@ class Keeper:
             self._recalled.update(inside)
             lane.ask_back(inside)
 
-    def _stop(self, lease_id: LeaseId, grace_s: float | None) -> None:
+    def _stop(self, order: Stop, lease_id: LeaseId) -> None:
         for lane in self.lanes:
             self._release(lane.withdraw(frozenset((lease_id,))))
             if lease_id in lane.inside:
-                self._unwanted.add(lease_id)
+                (self._recalled if order.is_wanted else self._unwanted).add(lease_id)
                 if lane.slate.named()[0] == lease_id:
-                    self._end(lane, grace_s)
+                    self._end(lane, order.grace_s)
                 else:
                     lane.ask_back([lease_id])
 

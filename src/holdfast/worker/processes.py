@@ -104,6 +104,9 @@ class ProcessExecutor:
         if self._leases.give_up(lease_id):
             self._keeper.tell(Stop(lease_id, None if grace_ms is None else grace_ms / 1_000))
 
+    def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
+        self._keeper.tell(Stop(lease_id, grace_ms / 1_000, is_wanted=True))
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         """Left to whoever calls `stop`."""
 

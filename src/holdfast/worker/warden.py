@@ -169,6 +169,10 @@ class Warden:
                 self._wards[errand.lease_id].halt(errand.grace_ms / 1_000)
 
     def _launch(self, launch: Launch) -> None:
+        if launch.must_end and self._is_past():
+            # It waited while nobody could say whether its lease still holds.
+            self._tell(Ended(launch.lease_id, -signal.SIGTERM, 0, True, "", ""))
+            return
         folder = Path(os.fsdecode(launch.outputs))
         try:
             stdout, stderr = Capture(folder / "stdout"), Capture(folder / "stderr")
@@ -271,6 +275,9 @@ class Warden:
             elif not guarded.halted:
                 guarded.halted = True
                 guarded.signal(signal.SIGTERM)
+
+    def _is_past(self) -> bool:
+        return self._until is not None and time.monotonic() * 1_000 >= self._until.ends_ms
 
     def _patience(self) -> float | None:
         now = time.monotonic()
