@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
 import httpx2
@@ -120,6 +121,15 @@ class Http:
                 yield response.iter_raw()
         except httpx2.TransportError as error:
             raise Unreachable(self.server.url, _said(error)) from error
+
+    def clock(self) -> float | None:
+        """What the server's wall clock shows, in seconds since 1970 and whole ones only; None
+        where it does not say."""
+        told = self._ask("GET", "/api/v1/livez").headers.get("date", "")
+        try:
+            return parsedate_to_datetime(told).timestamp()
+        except ValueError:
+            return None
 
     def close(self) -> None:
         self._closed.set()
