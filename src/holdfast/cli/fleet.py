@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from holdfast.cli.asking import Asker, asking, server_options
+from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import (
     TABLES,
     Column,
@@ -24,6 +25,7 @@ from holdfast.cli.spans import age, clock, size
 from holdfast.cli.tables import wall_of
 from holdfast.cli.watched import watched
 from holdfast.wire.bodies import Reason
+from holdfast.wire.http import Rejected
 
 LEASES_SHOWN: Final = 50
 
@@ -67,7 +69,14 @@ def list_workers(server: str | None, token_file: Path | None, form: str, watch: 
 def show_worker(name: str, server: str | None, token_file: Path | None, form: str) -> None:
     """Show one worker and the leases it holds."""
     with asking(server, token_file) as asker:
-        view = asker.get("workers", name)
+        try:
+            view = asker.get("workers", name)
+        except Rejected as no:
+            if no.problem.code != "not_found":
+                raise
+            raise Trouble(
+                f"{no}. `holdfast worker list{asker.options}` lists those there are.", NOT_FOUND
+            ) from None
     emit_one(form, view, worker_text(view))
 
 
@@ -169,7 +178,7 @@ def _row(view: View, *, wide: bool) -> list[object]:
         view["leases"] or None,
         view.get("host"),
         _seen(view),
-        view["reason"],
+        view["reason"] or ("cordoned" if view["cordoned"] else None),
     ]
     if wide:
         row += [view.get("pid"), view.get("version"), _attributes(view)]

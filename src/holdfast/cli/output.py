@@ -38,6 +38,15 @@ COLORS: Final = {
     "UNSCHEDULABLE": "33",
     "PENDING": "2",
     "WAITING": "2",
+    "BUSY": "36",
+    "IDLE": "32",
+    "CORDONED": "33",
+    "DRAINING": "33",
+    "SILENT": "31",
+    "PAUSED": "33",
+    "GOOD": "32",
+    "POOR": "33",
+    "BAD": "31",
 }
 
 View = dict[str, Any]
@@ -111,7 +120,9 @@ def emit_list(form: str, plural: str, views: Iterable[View], table: str) -> None
         for view in views:
             emit_line(view)
     elif form == "name":
-        emit("".join(f"{name_of(view)}\n" for view in views))
+        # What was seen and never recorded has no position to be called by.
+        names = (name_of(view) for view in views)
+        emit("".join(f"{name}\n" for name in names if name is not None))
     elif form != "quiet":
         emit(table)
 

@@ -14,6 +14,8 @@ LARGEST_CODE = 255
 def follow(asker: Asker, job: View) -> int:
     """The command's own exit code; 130 where the user interrupted it, which cancels it."""
     try:
+        # Said in here, so that whoever reads it can interrupt us and be understood.
+        note(f"job {job['id']} is submitted; Ctrl-C cancels it")
         with asker.patient() as patient:
             ended = until_ended(patient, job, None)
     except KeyboardInterrupt:

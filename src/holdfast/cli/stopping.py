@@ -65,7 +65,8 @@ def cancel_job(
         if not prefix:
             _exact(selectors, jobs)
         if dry_run:
-            return _would(form, "jobs", jobs, jobs_table(jobs, source.now()), "cancelled")
+            left = [view for view in jobs if view["state"] in UNFINISHED]
+            return _would(form, "jobs", left, jobs_table(left, source.now()), "cancelled")
         if names_several(selectors):
             _confirm(f"cancel {_counted(jobs, 'job')}", jobs, yes=yes)
         return _each(
@@ -244,6 +245,9 @@ def _each(form: str, plural: str, names: Sequence[str], ask: Callable[[str], Vie
             code = code or code_of(no.problem.code)
     if not names:
         note(f"there are no such {plural}")
+    for view in done:
+        if 0 in (view.get("stopped"), view.get("retried")):
+            note(f"nothing of {view['id']} was left to be done")
     emit_list(form, plural, done, _table(plural, done) if form in TABLES and done else "")
     return code
 

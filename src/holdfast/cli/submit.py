@@ -119,9 +119,7 @@ def run(command: tuple[str, ...], server: str | None, token_file: Path | None, *
     body = _body(command, asked)
     _check(body)
     with asking(server, token_file) as asker:
-        view = asker.post("jobs", body=body)
-        note(f"job {view['id']} is submitted; Ctrl-C cancels it")
-        return follow(asker, view)
+        return follow(asker, asker.post("jobs", body=body))
 
 
 def _body(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:

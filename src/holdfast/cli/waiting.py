@@ -106,9 +106,14 @@ def wait(
     now = time.time_ns() // 1_000_000
     table = jobs_table(ended, now, wide=form == "wide") if form in TABLES and ended else ""
     emit_list(form, "jobs", ended, table)
+    missed = [view for view in ended if states and view["state"] not in states]
+    for view in missed:
+        note(f"job {view['id']} has ended as {view['state']}; what you wait for cannot come")
+    if ignore_failures:
+        return 0
     if states:
-        return 0 if all(view["state"] in states for view in ended) else outcome_of(ended) or REFUSED
-    return 0 if ignore_failures else outcome_of(ended)
+        return (outcome_of(missed) or REFUSED) if missed else 0
+    return outcome_of(ended)
 
 
 def outcome_of(views: Sequence[View]) -> int:
