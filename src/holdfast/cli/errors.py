@@ -74,7 +74,7 @@ def report(error: BaseException) -> int:
         return _usage(error)
     if isinstance(error, click.ClickException):
         return _tell(error.format_message(), error.exit_code)
-    if type(error).__module__ == "holdfast.wire.http":
+    if type(error).__module__.startswith("holdfast.wire."):
         return _of_the_server(error)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
@@ -89,7 +89,7 @@ def _of_the_server(error: BaseException) -> int:
     if isinstance(error, Unreachable):
         return _tell(str(error), TRY_AGAIN)
     if not isinstance(error, Rejected):
-        raise error
+        return _ours(error)
     return _tell(advised(str(error), error.problem.code), code_of(error.problem.code))
 
 

@@ -27,21 +27,26 @@ def follow(asker: Asker, job: View) -> int:
         raise
     task = asker.get("tasks", job["id"], 0)
     _show_output(asker, job, task)
-    return _code(asker, ended, task)
+    _tell(asker, ended, task)
+    return exit_code_of(ended, task)
 
 
-def _code(asker: Asker, job: View, task: View) -> int:
+def exit_code_of(job: View, task: View) -> int:
+    """The command's own exit code, as a shell would tell it; else that of `job wait`."""
     code: int | None = task["exit_code"]
     if code is None or (code == 0 and job["state"] != "SUCCEEDED"):
-        code = outcome_of([job])
+        return outcome_of([job])
+    if code < 0:
+        # It was ended by a signal.
+        return SIGNALLED - code
+    return min(code, LARGEST_CODE)
+
+
+def _tell(asker: Asker, job: View, task: View) -> None:
     if job["state"] != "SUCCEEDED":
         why = clean(task["error"] or task["reason"] or job["reason"] or "it did not succeed")
         note(f"job {job['id']} is {job['state']}: {why}")
         note(f"`holdfast task show {job['id']}/0{asker.options}` tells more")
-    if code < 0:
-        # Ended by a signal, as a shell would say it.
-        return SIGNALLED - code
-    return min(code, LARGEST_CODE)
 
 
 def _cancel(asker: Asker, job: View, reason: str) -> None:
