@@ -13,21 +13,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote as typed_text
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-import click
 from msgspec import DecodeError, Struct
 
 from holdfast.cli.config import Config, load_config
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
+from holdfast.cli.options import USUAL_SERVER
 from holdfast.cli.output import View
 from holdfast.wire.http import Http, Server
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 API: Final = "/api/v1"
-USUAL: Final = "http://127.0.0.1:7700"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 PATIENCE_S: Final = 1.0
 """How long a command that only asks once bears with a server that does not answer."""
@@ -100,24 +97,6 @@ class Asker:
             http.close()
 
 
-def server_options(command: F) -> F:
-    """`--server` and `--token-file`."""
-    token_file = click.option(
-        "--token-file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        help="The file that holds the token. [default: $HOLDFAST_TOKEN, $HOLDFAST_TOKEN_FILE, "
-        "else the one that `holdfast serve` wrote]",
-    )
-    server = click.option(
-        "--server",
-        metavar="URL",
-        help="The server, a URL or unix:PATH. [default: $HOLDFAST_SERVER, else the one that "
-        f"`holdfast serve` wrote down, else {USUAL}]",
-    )
-    return server(token_file(command))
-
-
 @contextmanager
 def asking(server: str | None, token_file: Path | None) -> Iterator[Asker]:
     """Somebody to ask, for as long as it takes."""
@@ -156,7 +135,7 @@ def _url(config: Config, server: str | None, beside: Told) -> Told:
     found = config.find("client.server", server)
     if found.value:
         return Told(_checked(str(found.value), found.source), found.source)
-    return beside if beside.value else Told(USUAL, "the default")
+    return beside if beside.value else Told(USUAL_SERVER, "the default")
 
 
 def _checked(url: str, source: str) -> str:
@@ -171,7 +150,8 @@ def _checked(url: str, source: str) -> str:
         is_good = False
     if not is_good:
         raise Trouble(
-            f"{url!r} of {source} is not a server: write {USUAL} or unix:/path/to/socket.", USAGE
+            f"{url!r} of {source} is not a server: write {USUAL_SERVER} or unix:/path/to/socket.",
+            USAGE,
         )
     return whole.rstrip("/")
 
