@@ -1,0 +1,165 @@
+"""Settings: from a flag, else the environment, else a file, else the default.
+
+Files are read in this order, the first that names a setting wins: `./holdfast.toml` (or
+`[tool.holdfast]` in `./pyproject.toml`), the user's `config.toml`, `/etc/holdfast/config.toml`.
+`HOLDFAST_CONFIG` names one file to read instead of all of them. A key that nobody knows is a
+mistake and is told with the file it stands in.
+"""
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from holdfast.cli.errors import USAGE, Trouble
+
+SYSTEM_FILE: Final = Path("/etc/holdfast/config.toml")
+PROJECT_FILE: Final = "holdfast.toml"
+
+
+class Setting(Struct, frozen=True):
+    """`variable` is an environment name beside the general one (`HOLDFAST_SERVER__LISTEN`)."""
+
+    key: str
+    kind: type
+    default: Any
+    about: str
+    variable: str = ""
+
+    def variables(self) -> tuple[str, ...]:
+        general = "HOLDFAST_" + self.key.upper().replace(".", "__")
+        return (self.variable, general) if self.variable else (general,)
+
+
+SETTINGS: Final = (
+    Setting("client.server", str, "", "the server: a URL, or unix:PATH", "HOLDFAST_SERVER"),
+    Setting("client.token_file", str, "", "the file that holds the token", "HOLDFAST_TOKEN_FILE"),
+    Setting("client.ca_file", str, "", "whom to trust beside the system", "HOLDFAST_CA_FILE"),
+    Setting("client.namespace", str, "default", "where jobs are submitted", "HOLDFAST_NAMESPACE"),
+    Setting("client.output", str, "", "how answers are shown", "HOLDFAST_OUTPUT"),
+    Setting("server.data_dir", str, "", "the folder that is served", "HOLDFAST_DATA_DIR"),
+    Setting("server.listen", str, "127.0.0.1:7700", "where to listen"),
+    Setting("server.workers", int, 0, "how many workers to start beside the server"),
+    Setting("server.lease_term", str, "15s", "how long a lease lives without renewal"),
+    Setting("server.token_file", str, "", "where the first token is written"),
+    Setting("server.tls_cert", str, "", "the certificate of the server"),
+    Setting("server.tls_key", str, "", "the key of that certificate"),
+    Setting("server.insecure", bool, False, "allow other machines to connect without TLS"),
+    Setting("server.history", str, "256Mi", "how much log is kept to look back on"),
+    Setting("server.archive", str, "", "where older log is moved; empty: it is deleted"),
+    Setting("server.keep_finished", int, 10_000, "how many finished jobs stay at hand"),
+    Setting("worker.name", str, "", "what the worker is called"),
+    Setting("worker.slots", int, 0, "how many tasks run at once; 0: one a processor"),
+    Setting("worker.drain_timeout", str, "30s", "how long a leaving worker waits for what runs"),
+    Setting("log.level", str, "info", "debug, info, warning or error", "HOLDFAST_LOG_LEVEL"),
+    Setting("log.format", str, "text", "text or json", "HOLDFAST_LOG_FORMAT"),
+)
+KNOWN: Final = {setting.key: setting for setting in SETTINGS}
+
+
+class Found(Struct, frozen=True):
+    """A value and where it was found."""
+
+    value: Any
+    source: str
+
+
+class Config:
+    """What the environment and the files say."""
+
+    def __init__(self, environment: Mapping[str, str], files: list[tuple[Path, Any]]) -> None:
+        self._environment = environment
+        self._files = [(path, dict(_flat(path, tree))) for path, tree in files]
+
+    def find(self, key: str, flag: Any = None) -> Found:
+        """The value of a setting, from the nearest place that has one."""
+        setting = KNOWN[key]
+        if flag is not None:
+            return Found(flag, "the command line")
+        for variable in setting.variables():
+            text = self._environment.get(variable)
+            if text:
+                return Found(_read(setting, text, variable), variable)
+        for path, values in self._files:
+            if key in values:
+                return Found(_checked(setting, values[key], path), str(path))
+        return Found(setting.default, "the default")
+
+    def get(self, key: str, flag: Any = None) -> Any:
+        return self.find(key, flag).value
+
+
+def load_config(
+    environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> Config:
+    """The settings of this process, read anew."""
+    known = os.environ if environment is None else environment
+    files = [(path, tree) for path in _places(known, folder or Path()) if (tree := _tree(path))]
+    return Config(known, files)
+
+
+def _places(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:
+    named = environment.get("HOLDFAST_CONFIG")
+    if named:
+        if not Path(named).is_file():
+            raise Trouble(f"HOLDFAST_CONFIG names {named}, which is not there", USAGE)
+        yield Path(named)
+        return
+    yield folder / PROJECT_FILE
+    yield folder / "pyproject.toml"
+    base = environment.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    yield Path(base) / "holdfast" / "config.toml"
+    yield SYSTEM_FILE
+
+
+def _tree(path: Path) -> dict[str, Any]:
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        if path.name == "pyproject.toml":
+            return {}  # It belongs to somebody else, and may be anything.
+        raise Trouble(f"{path} cannot be read: {error}", USAGE) from error
+    if path.name == "pyproject.toml":
+        tools = tree.get("tool", {})
+        tree = tools.get("holdfast", {}) if isinstance(tools, dict) else {}
+    return tree
+
+
+def _flat(path: Path, tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for section, values in tree.items():
+        if not isinstance(values, dict):
+            raise Trouble(f"{path}: unknown setting {section!r}", USAGE)
+        for name, value in values.items():
+            key = f"{section}.{name}"
+            if key not in KNOWN:
+                near = [known for known in KNOWN if known.startswith(f"{section}.")]
+                told = f"; there are {', '.join(near)}" if near else ""
+                raise Trouble(f"{path}: unknown setting {key!r}{told}", USAGE)
+            yield key, value
+
+
+def _checked(setting: Setting, value: Any, path: Path) -> Any:
+    is_bool = isinstance(value, bool)
+    if not isinstance(value, setting.kind) or (is_bool and setting.kind is not bool):
+        wanted = {str: "text", int: "a whole number", bool: "true or false"}[setting.kind]
+        raise Trouble(f"{path}: {setting.key} = {value!r} must be {wanted}", USAGE)
+    return value
+
+
+def _read(setting: Setting, text: str, variable: str) -> Any:
+    if setting.kind is str:
+        return text
+    if setting.kind is bool:
+        word = text.strip().lower()
+        if word not in ("1", "true", "yes", "on", "0", "false", "no", "off"):
+            raise Trouble(f"{variable}={text!r} must be true or false", USAGE)
+        return word in ("1", "true", "yes", "on")
+    try:
+        return int(text)
+    except ValueError:
+        raise Trouble(f"{variable}={text!r} must be a whole number", USAGE) from None
