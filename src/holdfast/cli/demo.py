@@ -129,6 +129,7 @@ def _next(folder: Path, *, keep: bool) -> None:
             "    holdfast task list --state succeeded --limit 5\n"
             "    holdfast transactions --limit 5     who asked what, and what followed\n"
             "    holdfast log verify                 every byte, every link, every conclusion\n"
+            f"    holdfast serve --data {typed(folder)}\n"
         )
     else:
         emit("\nThis folder goes now. `holdfast demo --keep` leaves you one to look around in.\n")
