@@ -4,6 +4,8 @@ Readers may wait for more; whoever brings it wakes them. Nothing of this delays 
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,7 +20,8 @@ log = getLogger("holdfast")
 
 T = TypeVar("T")
 
-WAITING_MAX: Final = 256
+REMEMBERED: Final = 10_000
+WAITING_MAX: Final = 1_024
 """How much may wait for the disk before it is said to be too much."""
 
 
@@ -33,6 +36,9 @@ class OutputDesk:
         self._store = store
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-output")
         self._waiting = 0
+        # When something came last, and who said that nothing ever will: both only of late.
+        self._heard: dict[StreamName, float] = {}
+        self._silent: dict[StreamName, float] = {}
         self._readers: dict[StreamName, set[asyncio.Event]] = {}
 
     async def append(
@@ -49,9 +55,13 @@ class OutputDesk:
             raise OutputBusy("too much output waits for the disk")
         store = self._store
         try:
-            return await self._do(
+            after = await self._do(
                 lambda: store.append(name, offset, content, skips=skips, ended=ended)
             )
+            _remember(self._heard, name, time.monotonic())
+            if ended and not after:
+                _remember(self._silent, name, 0.0)
+            return after
         except OSError as error:
             raise OutputBusy(f"output cannot be kept: {error}") from error
         finally:
@@ -76,6 +86,15 @@ class OutputDesk:
             readers.discard(event)
             if not readers and self._readers.get(name) is readers:
                 del self._readers[name]
+
+    def quiet_s(self, name: StreamName) -> float:
+        """How long nothing has come for this stream; long ago is for ever."""
+        heard = self._heard.get(name)
+        return math.inf if heard is None else time.monotonic() - heard
+
+    def said_nothing(self, name: StreamName) -> bool:
+        """Whether the stream has ended without a byte, as its worker has told of late."""
+        return name in self._silent
 
     async def sweep(
         self, is_over: Callable[[StreamName], bool], known: Callable[[str], bool]
@@ -113,3 +132,10 @@ class OutputDesk:
     def _wake(self, name: StreamName) -> None:
         for event in self._readers.get(name, ()):
             event.set()
+
+
+def _remember(memory: dict[StreamName, float], name: StreamName, what: float) -> None:
+    memory.pop(name, None)
+    memory[name] = what
+    if len(memory) > REMEMBERED:
+        del memory[next(iter(memory))]
