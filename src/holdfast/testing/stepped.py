@@ -100,12 +100,15 @@ class SteppedExecutor:
             self._lanes[number] = deque(a for a in lane if a not in back)
             self._harvest.released.extend(_released(attempt) for attempt in back)
 
-    def stop(self, lease_id: LeaseId) -> None:
+    def stop(self, lease_id: LeaseId, grace_ms: int | None = None) -> None:
         for number, lane in enumerate(self._lanes):
             for attempt in lane:
                 if attempt.item.lease_id == lease_id:
                     attempt.given_up = True
             self._lanes[number] = deque(a for a in lane if a.since or not a.given_up)
+
+    def hold_until(self, ends_ms: int, kill_ms: int) -> None:
+        """Left to whoever calls `stop`."""
 
     def occupied(self) -> int:
         return sum(bool(lane) and lane[0].given_up for lane in self._lanes)

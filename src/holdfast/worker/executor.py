@@ -57,12 +57,18 @@ class Executor(Protocol):
     def recall(self, lease_ids: frozenset[LeaseId]) -> None:
         """Take back those that have not started; they appear as `Released(started=False)`."""
 
-    def stop(self, lease_id: LeaseId) -> None:
+    def stop(self, lease_id: LeaseId, grace_ms: int | None = None) -> None:
         """End an attempt whose outcome nobody wants any more: nothing is reported for it.
 
         Unstarted: dropped. Running in a process: killed. Running in a thread: given up; its slot
-        stays occupied until the function returns, and what it returns is thrown away.
+        stays occupied until the function returns, and what it returns is thrown away. A process
+        gets `grace_ms` to end by itself, or the grace its executor gives.
         """
+
+    def hold_until(self, ends_ms: int, kill_ms: int) -> None:
+        """How long attempts that must not outlive their leases may go on, by the clock of the
+        agent: asked to end then, killed by then. An executor that can see to it while the agent is
+        frozen does; the others leave it to `stop`."""
 
     def occupied(self) -> int:
         """Lanes held by attempts that were given up and have not returned."""

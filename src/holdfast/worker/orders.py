@@ -21,9 +21,10 @@ class Recall(Struct, frozen=True):
 
 
 class Stop(Struct, frozen=True):
-    """Nobody wants this one any more, begun or not."""
+    """Nobody wants this one any more, begun or not. `grace_s` None: the usual."""
 
     lease_id: LeaseId
+    grace_s: float | None = None
 
 
 class Close(Struct, frozen=True):
@@ -32,4 +33,10 @@ class Close(Struct, frozen=True):
     deadline: float
 
 
-Order = Assign | Recall | Stop | Close
+class Retire(Struct, frozen=True):
+    """Let this lane take nothing from others, until it is assigned something again."""
+
+    slot: int
+
+
+Order = Assign | Recall | Stop | Close | Retire

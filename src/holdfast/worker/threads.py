@@ -205,7 +205,7 @@ class ThreadExecutor:
         if self._release(lease_ids):
             self.bell.ring()
 
-    def stop(self, lease_id: LeaseId) -> None:
+    def stop(self, lease_id: LeaseId, grace_ms: int | None = None) -> None:
         entry = self._leases.entry(lease_id)
         if entry is None or not self._leases.give_up(lease_id):
             return
@@ -216,6 +216,9 @@ class ThreadExecutor:
         for lane in filter(self._is_stuck, self._lanes):
             self._release([item.lease_id for _, item in tuple(lane.queue)])
         self.bell.ring()
+
+    def hold_until(self, ends_ms: int, kill_ms: int) -> None:
+        """Left to whoever calls `stop`."""
 
     def occupied(self) -> int:
         return sum(map(self._is_stuck, self._lanes))
