@@ -28,6 +28,7 @@ from holdfast.worker.agent import Agent
 from holdfast.worker.commands import CommandExecutor
 from holdfast.worker.mixed import MixedExecutor
 from holdfast.worker.naming import NameLock, NameTaken
+from holdfast.worker.printed import Printed
 from holdfast.worker.processes import ProcessExecutor
 from holdfast.worker.remote import Remote, Terms
 from holdfast.worker.surroundings import SECRET_VARIABLE, Surroundings
@@ -289,8 +290,14 @@ class Waker:
 async def _work(plan: Plan, lock: NameLock) -> int:
     waker = Waker()
     slots = plan.capacity.slots
+    incarnation = int(time.time() * 1_000)
+    prints = Printed(plan.server, plan.name, incarnation, plan.scratch / "prints", slots)
+    functions = ProcessExecutor(
+        slots, waker, monotonic_ms, dooms=False, prints=prints.of_lanes
+    )
+    prints.outbox.showing = functions.showing
     executor = MixedExecutor(
-        ProcessExecutor(slots, waker, monotonic_ms, dooms=False),
+        functions,
         CommandExecutor(
             slots,
             waker,
@@ -303,13 +310,14 @@ async def _work(plan: Plan, lock: NameLock) -> int:
                 secrets=plan.secret_files,
             ),
             lock=lock.descriptor,
+            outlet=prints.outbox,
         ),
         pickle=plan.pickle,
     )
     hello = Hello(socket.gethostname(), os.getpid(), VERSION, "", plan.attributes, lock.identity)
     agent = Agent(
         plan.name,
-        int(time.time() * 1_000),
+        incarnation,
         executor,
         plan.capacity,
         hello=hello,
@@ -326,6 +334,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     remote = Remote(agent, carry, clock_ms=monotonic_ms, tell=tell, terms=plan.terms)
     waker.wake = remote.wake
     told = Told(remote, tell)
+    prints.start(lambda: bool(executor.running()))
     try:
         is_well = await remote.work()
     except Unreachable as error:
@@ -333,6 +342,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     except Rejected as error:
         raise _rejection(error, plan.server.url) from None
     finally:
+        await prints.close()
         await http.close()
     if not is_well:
         raise Trouble(f"this worker can run nothing: {executor.fatal}", REFUSED)

@@ -23,10 +23,13 @@ from msgspec import Struct
 
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Done, Run
+from holdfast.worker.captures import STREAMS, CaptureFile
 from holdfast.worker.errands import Ended, Errand, Halt, Letters, Until, decode_ended, framed
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.fates import FROM_OUTSIDE, ending, signal_name
 from holdfast.worker.lanes import Entry, Leases, Outcome, failed, released
+from holdfast.worker.masking import Mask
+from holdfast.worker.outbox import Outlet
 from holdfast.worker.surroundings import Prepared, Surroundings, Unprepared, redacted
 from holdfast.worker.troubles import ERROR_BYTES_MAX, Trouble, bounded
 from holdfast.worker.warden import BOOT
@@ -129,8 +132,10 @@ class CommandExecutor:
         *,
         grace_ms: int = GRACE_MS,
         lock: int | None = None,
+        outlet: Outlet | None = None,
     ) -> None:
         self.slots = slots
+        self._outlet = outlet
         self._wake = wake
         self._clock_ms = clock_ms
         self._surroundings = surroundings
@@ -229,6 +234,8 @@ class CommandExecutor:
             try:
                 prepared = self._surroundings.prepare(*entry)
                 self._folders[entry[1].lease_id] = prepared.folder
+                if self._outlet is not None:
+                    self._outlet.began(entry, _outputs(prepared), Mask(prepared.secrets))
                 self._warden().send(prepared.launch)
             except (Unprepared, OSError) as error:
                 self._outcomes.append(failed(entry, 0, Trouble(str(error), "", None)))
@@ -294,6 +301,8 @@ class CommandExecutor:
             return
         lane.current = lane.prepared = None
         run, item = entry
+        if self._outlet is not None:
+            self._outlet.ended(item.lease_id)
         if ended.code == 0:
             self._outcomes.append(
                 Done(run.job_id, item.index, item.lease_id, ended.ran_ms, SUCCESS)
@@ -304,6 +313,14 @@ class CommandExecutor:
         else:
             reason, trouble = _fate(ended, prepared, run.memory_bytes)
             self._outcomes.append(failed(entry, ended.ran_ms, trouble, reason))
+
+
+def _outputs(prepared: Prepared) -> dict[str, CaptureFile]:
+    """The files a command prints into, which the warden will open too."""
+    folder = Path(os.fsdecode(prepared.launch.outputs))
+    for stream in STREAMS:
+        (folder / stream).touch(mode=0o600)
+    return {stream: CaptureFile.at(folder / stream) for stream in STREAMS}
 
 
 def _fate(ended: Ended, prepared: Prepared, memory_bytes: int) -> tuple[str, Trouble]:

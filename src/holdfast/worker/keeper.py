@@ -187,6 +187,8 @@ class Keeper:
             lane.has_proved_itself()
             self._forget(lane, outcome.lease_id)
             run, item = entry
+            if outcome.printed is not None and lane.prints is not None:
+                lane.prints.told(entry, outcome.printed)
             ran_ms = outcome.ran_us // 1000
             if type(outcome) is Ran:
                 self.outcomes.append(
@@ -220,7 +222,10 @@ class Keeper:
 
     def _spawn(self, lane: KeptLane) -> None:
         try:
-            child = WarmChild(lane.slate, lane.crash, self._folder, dooms=self._dooms)
+            outputs = None if lane.prints is None else lane.prints.descriptors
+            child = WarmChild(
+                lane.slate, lane.crash, self._folder, dooms=self._dooms, outputs=outputs
+            )
         except OSError as error:
             self._count_barren(lane, f"could not be started: {error}")
             return
@@ -264,6 +269,8 @@ class Keeper:
         lease, since_ns = lane.slate.named()
         crash = crash_report(lane.crash)
         entry = lane.inside.pop(LeaseId(lease), None) if lease != NO_LEASE else None
+        if lane.prints is not None:
+            lane.prints.died(entry)
         if entry is None:
             return
         lane.has_proved_itself()

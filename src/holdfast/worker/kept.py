@@ -15,6 +15,7 @@ from holdfast.wire.exchange import Run
 from holdfast.worker import frames
 from holdfast.worker.frames import Broke, Ran, Withdraw, encode
 from holdfast.worker.lanes import STEAL_MAX, Entry
+from holdfast.worker.prints import LanePrints
 from holdfast.worker.slate import Slate, shared_file
 from holdfast.worker.warm import WarmChild
 
@@ -29,6 +30,8 @@ class KeptLane:
 
     def __init__(self) -> None:
         self.slate = Slate(shared_file("holdfast-slate"))
+        # Where its tasks print, and who is told of it; None where they print with us.
+        self.prints: LanePrints | None = None
         self.crash = shared_file("holdfast-crash")
         self.queue: deque[Entry] = deque()
         # Given to the child and not yet answered for, in the order given.
