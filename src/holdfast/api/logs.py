@@ -16,7 +16,9 @@ from holdfast.coordinator.outputdesk import OutputBusy
 from holdfast.coordinator.outputparts import STREAMS, StreamName, is_safe
 from holdfast.coordinator.tenants import attempts_so_far, is_live
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
+from holdfast.core.job import state_of
 from holdfast.core.state import State
+from holdfast.core.task import TaskState
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.output import Chunk, Chunks, Kept, Output, Receipt
 
@@ -83,13 +85,13 @@ async def read(call: Call) -> Answered:
     name = _name(call)
     limit = max(1, call.number("limit", READ_USUAL, most=READ_MOST))
     give_up_at = time.monotonic() + _wait_s(call)
-    await call.look(lambda state: _check(state, name))
     desk = call.service.output
     with desk.listening(name) as bell:
         while True:
             bell.clear()
+            has_begun = await call.look(lambda state: _has_begun(state, name))
             # First whether it is over, then what there is: nothing falls in between.
-            is_over = await _is_over(call, name)
+            is_over = has_begun and await _is_over(call, name)
             try:
                 piece = await desk.read(name, _offset(call), limit)
             except OutputGone as gone:
@@ -200,13 +202,18 @@ def _told(call: Call, piece: Piece, *, ended: bool) -> Answered:
     return Raw(told.content, headers)
 
 
-def _check(state: State, name: StreamName) -> None:
+def _has_begun(state: State, name: StreamName) -> bool:
+    """Whether there was or is such an attempt. The next one of a task that is not over has only
+    not begun; one that will never be is not found."""
     job = job_of(state, name.job_id)
     index = Index(name.index)
     if index >= job.count:
         raise Declined("not_found", f"job {job.job_id} has no task {index}")
-    if not 1 <= name.attempt <= attempts_so_far(job, index):
+    begun = attempts_so_far(job, index)
+    is_next = name.attempt == begun + 1 and state_of(job, index) < TaskState.COMMITTED
+    if not 1 <= name.attempt <= begun and not is_next:
         raise Declined("not_found", f"task {job.job_id}/{index} has no attempt {name.attempt}")
+    return not is_next
 
 
 def _name(call: Call) -> StreamName:

@@ -234,8 +234,7 @@ class CommandExecutor:
             try:
                 prepared = self._surroundings.prepare(*entry)
                 self._folders[entry[1].lease_id] = prepared.folder
-                if self._outlet is not None:
-                    self._outlet.began(entry, _outputs(prepared), Mask(prepared.secrets))
+                self._open_outlet(entry, prepared)
                 self._warden().send(prepared.launch)
             except (Unprepared, OSError) as error:
                 self._outcomes.append(failed(entry, 0, Trouble(str(error), "", None)))
@@ -243,6 +242,13 @@ class CommandExecutor:
                 self._wake()
                 continue
             lane.current, lane.prepared, lane.since_ms = entry, prepared, self._clock_ms()
+
+    def _open_outlet(self, entry: Entry, prepared: Prepared) -> None:
+        if self._outlet is None:
+            return
+        # Nobody hears of what it prints then, which is no reason not to run it.
+        with suppress(OSError):
+            self._outlet.began(entry, _outputs(prepared), Mask(prepared.secrets))
 
     def _warden(self) -> WardenLink:
         if self._link is None:

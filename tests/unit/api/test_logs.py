@@ -163,11 +163,29 @@ def test_what_is_not_there_is_told_apart(inside: Inside) -> None:
     async def story(house: Any) -> None:
         job_id, _ = await leased(house)
         assert (await house.get(f"/logs/{job_id}/0/1/stdout")).content == b""
-        for target in ("0/2/stdout", "1/1/stdout", "0/0/stdout", "x/1/stdout", "0/1/stdall"):
+        for target in ("0/3/stdout", "1/1/stdout", "0/0/stdout", "x/1/stdout", "0/1/stdall"):
             assert (await house.get(f"/logs/{job_id}/{target}")).status == 404, target
         assert (await house.get("/logs/99/0/1/stdout")).status == 404
         assert (await house.get(f"/logs/{job_id}/0/1/stdout?offset=x")).code == "invalid"
         assert (await house.get(f"/logs/{job_id}/0/1/stdout?wait=x")).code == "invalid"
+
+    inside(story)
+
+
+def test_an_attempt_that_has_not_begun_can_be_waited_for(inside: Inside) -> None:
+    async def story(house: Any) -> None:
+        job_id = await house.submit()
+        target = f"/logs/{job_id}/0/1/stdout"
+        assert (await house.get(target)).headers["holdfast-ended"] == "false"
+        following = asyncio.ensure_future(house.get(f"{target}?wait=30s"))
+        await house.get("/livez")
+        (run,) = (await house.exchange(1)).value["runs"]
+        lease_id = run["items"][0]["lease_id"]
+        await put(house, job_id, b"hello", worker="w1", incarnation=1, lease_id=lease_id)
+        assert (await following).content == b"hello"
+        assert (await house.get(f"/logs/{job_id}/0/2/stdout")).status == 200
+        await finish(house, job_id, lease_id)
+        assert (await house.get(f"/logs/{job_id}/0/2/stdout")).status == 404
 
     inside(story)
 
