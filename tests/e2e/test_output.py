@@ -227,7 +227,7 @@ def test_output_outlives_the_worker_that_was_killed_and_the_server_too(
 
 def test_a_chatty_task_is_bounded_and_says_so(house: House) -> None:
     house.hire()
-    lines = 3_000_000
+    lines = 1_500_000
     job = house.command(sys.executable, "-c", f"for n in range({lines}): print(f'{{n:07}}')")
     assert house.finished(job) == "SUCCEEDED"
     content, dropped = house.whole(job)
