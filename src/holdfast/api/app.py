@@ -12,7 +12,7 @@ from logging import getLogger
 from typing import Final
 from urllib.parse import parse_qs
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -68,6 +68,9 @@ class Api:
             return answered if isinstance(answered, Stream) else _response(request, answered)
         except Declined as no:
             return _problem(request, no)
+        except ClientDisconnect:
+            # Nobody is there to read this; asking again is up to them.
+            return Response(status_code=499)
         except OperatingError as error:
             told = Declined("not_ready", str(error), headers={"retry-after": "1"})
             return _problem(request, told)
@@ -180,7 +183,8 @@ def _response(request: Request, answered: Answer | Text | Raw) -> Response:
         return Response(answered.text, media_type=answered.content_type)
     msgpack = wants_msgpack(request.headers.get("accept", ""))
     content, media_type = written(answered.value, msgpack=msgpack)
-    headers = dict(answered.headers)
+    headers = {"cache-control": "no-cache" if answered.tagged else "no-store"}
+    headers.update(answered.headers)
     if answered.tagged:
         tag = f'"{blake2b(content, digest_size=12).hexdigest()}"'
         headers["etag"] = tag
