@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import click
 import platformdirs
+import uvloop
 from msgspec import Struct
 
 from holdfast.cli.errors import IN_USE, REFUSED, USAGE, Trouble, say
@@ -149,7 +150,7 @@ def start(**flags: Any) -> int:  # fmt: skip
             IN_USE,
         ) from None
     try:
-        return asyncio.run(_work(plan, lock))
+        return uvloop.run(_work(plan, lock))
     finally:
         lock.close()
 
@@ -292,28 +293,22 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     slots = plan.capacity.slots
     incarnation = int(time.time() * 1_000)
     prints = Printed(plan.server, plan.name, incarnation, plan.scratch / "prints", slots)
+    surroundings = Surroundings(
+        plan.scratch,
+        plan.name,
+        environment=plan.environment,
+        pass_on=plan.pass_on,
+        secrets=plan.secret_files,
+    )
+    commands = CommandExecutor(
+        slots, waker, monotonic_ms, surroundings, lock=lock.descriptor, outlet=prints.outbox
+    )
     functions = ProcessExecutor(
-        slots, waker, monotonic_ms, dooms=False, prints=prints.of_lanes
+        slots, waker, monotonic_ms, dooms=False, guardian=commands, prints=prints.of_lanes
     )
     prints.outbox.showing = functions.showing
-    executor = MixedExecutor(
-        functions,
-        CommandExecutor(
-            slots,
-            waker,
-            monotonic_ms,
-            Surroundings(
-                plan.scratch,
-                plan.name,
-                environment=plan.environment,
-                pass_on=plan.pass_on,
-                secrets=plan.secret_files,
-            ),
-            lock=lock.descriptor,
-            outlet=prints.outbox,
-        ),
-        pickle=plan.pickle,
-    )
+    executor = MixedExecutor(functions, commands, pickle=plan.pickle)
+    executor.start()
     hello = Hello(socket.gethostname(), os.getpid(), VERSION, "", plan.attributes, lock.identity)
     agent = Agent(
         plan.name,

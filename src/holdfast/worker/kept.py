@@ -11,10 +11,12 @@ from typing import Final
 from msgspec import structs
 
 from holdfast.core.ids import JobId, LeaseId
+from holdfast.core.spec import STOP
 from holdfast.wire.exchange import Run
 from holdfast.worker import frames
 from holdfast.worker.frames import Broke, Ran, Withdraw, encode
 from holdfast.worker.lanes import STEAL_MAX, Entry
+from holdfast.worker.printing import Ends
 from holdfast.worker.prints import LanePrints
 from holdfast.worker.slate import Slate, shared_file
 from holdfast.worker.warm import WarmChild
@@ -44,6 +46,9 @@ class KeptLane:
         self.is_leaving = False
         # Its slot is used for something else: it takes nothing from other lanes.
         self.is_retired = False
+        # Whether what is here must not outlive its leases, and whether the guardian knows.
+        self.must_end = False
+        self.is_bound = False
         # When a child being ended by us gets SIGKILL; None while it may live.
         self.kill_at: float | None = None
         # When the next child may start, and how many in a row died before they were of use.
@@ -70,11 +75,30 @@ class KeptLane:
         self.has_run = True
         self.barren = 0
 
+    @property
+    def outputs(self) -> tuple[int, int] | None:
+        """The descriptors its tasks print to."""
+        return None if self.prints is None else self.prints.descriptors
+
+    def note_output(self, entry: Entry, ends: Ends | None) -> None:
+        """A task is over; it has printed up to these ends, or nothing."""
+        if ends is not None and self.prints is not None:
+            self.prints.told(entry, ends)
+
+    def note_last_output(self, entry: Entry | None) -> None:
+        """The child is dead, and was in this task."""
+        if self.prints is not None:
+            self.prints.died(entry)
+
     def line_up(self, run: Run, entries: list[Entry]) -> None:
         if run.job_id != self.job:
             # Another job says nothing about how long these take.
             self._window = WINDOW_FIRST
             self.job = run.job_id
+        if run.on_disconnect == STOP:
+            self.must_end = True
+        elif not self.queue and not self.inside:
+            self.must_end = False
         self.queue.extend(entries)
 
     def feed(self) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from holdfast.worker.captures import punch
+from holdfast.worker.captures import ALIGNED, punch
 
 HEAD_BYTES_MAX: Final = 2 * 1024 * 1024
 TAIL_BYTES_MAX: Final = 2 * 1024 * 1024
@@ -25,7 +25,6 @@ class Capture:
         self, path: Path, *, head_max: int = HEAD_BYTES_MAX, tail_max: int = TAIL_BYTES_MAX
     ) -> None:
         self._head_max = self._head_room = head_max
-        self._can_punch = True
         self._size = self._punched = 0
         self._tail_max = max(tail_max, LAST_WORDS_BYTES_MAX)
         # Everything past the head, cut to the bound now and then.
@@ -34,6 +33,7 @@ class Capture:
         self._dropped = 0
         # Unbuffered: whoever looks at the file sees what was printed so far.
         self._file = path.open("wb", buffering=0)
+        self._can_punch = punch(self._file.fileno(), 0, ALIGNED)
 
     def add(self, chunk: bytes) -> None:
         self._last = (self._last + chunk)[-LAST_WORDS_BYTES_MAX:]
@@ -68,9 +68,7 @@ class Capture:
         start = max(self._head_max, self._punched)
         if self._size - start > 2 * self._tail_max:
             self._punched = self._size - self._tail_max
-            self._can_punch = punch(self._file.fileno(), start, self._punched)
-            # What is written is all the head there will be.
-            self._head_room = 0
+            punch(self._file.fileno(), start, self._punched)
 
     def _cut(self) -> None:
         excess = len(self._tail) - self._tail_max

@@ -99,21 +99,3 @@ def test_a_long_capture_keeps_its_head_and_a_tail_that_moves_on(tmp_path: Path) 
     assert tail == text[after:]
     found.close()
     capture.close()
-
-
-def test_where_the_disk_cannot_punch_the_tail_follows_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("holdfast.worker.outputs.punch", lambda *_: False)
-    path = tmp_path / "stdout"
-    capture = Capture(path, head_max=1_000, tail_max=4_000)
-    text = b"".join(b"%07d\n" % number for number in range(10_000))
-    for at in range(0, len(text), 512):
-        capture.add(text[at : at + 512])
-    assert path.stat().st_size < 20_000
-    capture.close()
-    printed = path.read_bytes()
-    assert printed.startswith(b"0000000\n")
-    assert printed.endswith(b"0009999\n")
-    assert b"bytes left out" in printed
-    assert len(printed) < 20_000
