@@ -30,6 +30,8 @@ READ_USUAL: Final = 256 * 1024
 READ_MOST: Final = 1024 * 1024
 LONGEST_WAIT_MS: Final = 60_000
 LOOK_AGAIN_S: Final = 1.0
+LOOK_SOON_S: Final = 0.2
+"""The same where the attempt has not begun: its task may just be ending."""
 LINGER_MS: Final = 2_000
 """How long output may follow the end of its attempt before nobody waits for it any more."""
 LATE_MS: Final = 3_600_000
@@ -101,9 +103,8 @@ async def read(call: Call) -> Answered:
             leaving = call.service.leaving
             if piece.content or piece.dropped or ended or left_s <= 0 or leaving.is_set():
                 return _told(call, piece, ended=ended)
-            await until_any(
-                bell.wait(), call.gone(), leaving.wait(), timeout_s=min(left_s, LOOK_AGAIN_S)
-            )
+            pause_s = min(left_s, LOOK_AGAIN_S if has_begun else LOOK_SOON_S)
+            await until_any(bell.wait(), call.gone(), leaving.wait(), timeout_s=pause_s)
 
 
 async def list_output(call: Call) -> Answer:

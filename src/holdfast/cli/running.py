@@ -1,14 +1,21 @@
 """`holdfast run`, after its job is submitted: wait, show, end as the command ended."""
 
+import _thread
+import threading
+
 from holdfast.cli.asking import Asker
 from holdfast.cli.errors import INTERRUPTED
-from holdfast.cli.output import View, clean, emit, note
+from holdfast.cli.following import Writer, follow_task
+from holdfast.cli.output import View, clean, note
+from holdfast.cli.shelves import ServerShelf
 from holdfast.cli.waiting import outcome_of, until_ended
 from holdfast.wire.bodies import Reason
-from holdfast.wire.http import Rejected
+from holdfast.wire.http import Rejected, Unreachable
 
 SIGNALLED = 128
 LARGEST_CODE = 255
+LAST_WORDS_S = 10.0
+"""How long after its end what the command printed may take to arrive."""
 
 
 def follow(asker: Asker, job: View) -> int:
@@ -17,7 +24,9 @@ def follow(asker: Asker, job: View) -> int:
         # Said in here, so that whoever reads it can interrupt us and be understood.
         note(f"job {job['id']} is submitted; Ctrl-C cancels it")
         with asker.patient() as patient:
-            ended = until_ended(patient, job, None)
+            shown = Shown(patient, job)
+            ended = until_ended(patient, job, None, is_quiet=True)
+            shown.finish()
     except KeyboardInterrupt:
         _cancel(asker, job, "interrupted at the terminal")
         return INTERRUPTED
@@ -26,9 +35,34 @@ def follow(asker: Asker, job: View) -> int:
         _cancel(asker, job, "the one who waited was stopped")
         raise
     task = asker.get("tasks", job["id"], 0)
-    _show_output(asker, job, task)
     _tell(asker, ended, task)
     return exit_code_of(ended, task)
+
+
+class Shown:
+    """What the command prints, written here as it comes, by a thread of its own."""
+
+    def __init__(self, asker: Asker, job: View) -> None:
+        self._pieces = follow_task(ServerShelf(asker), job["id"], 0, 1)
+        self._thread = threading.Thread(target=self._show, daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Wait for the last of it, though not for ever."""
+        self._thread.join(LAST_WORDS_S)
+
+    def _show(self) -> None:
+        writer = Writer(prefixed=False)
+        try:
+            for piece in self._pieces:
+                writer.write(*piece)
+        except (Rejected, Unreachable) as error:
+            # What was never begun has printed nothing.
+            if not isinstance(error, Rejected) or error.problem.code != "not_found":
+                note(f"what it prints cannot be shown: {clean(str(error))}")
+        except BrokenPipeError:
+            # Nobody reads what it prints, as when a pipe is closed on a command that runs here.
+            _thread.interrupt_main()
 
 
 def exit_code_of(job: View, task: View) -> int:
@@ -52,17 +86,3 @@ def _tell(asker: Asker, job: View, task: View) -> None:
 def _cancel(asker: Asker, job: View, reason: str) -> None:
     asker.post("jobs", job["id"], "cancel", body=Reason(reason=reason))
     note(f"job {job['id']} is cancelled")
-
-
-def _show_output(asker: Asker, job: View, task: View) -> None:
-    """What the command printed, where the server keeps it; else where it is."""
-    try:
-        told = asker.get("tasks", job["id"], 0, "logs")
-    except Rejected as no:
-        if no.problem.code not in ("not_found", "gone"):
-            raise
-        worker = next((each["worker"] for each in reversed(task["attempts"])), None)
-        if worker is not None:
-            note(f"its output stayed with worker {clean(worker)}: this server keeps none")
-        return
-    emit(str(told.get("text", "")))
