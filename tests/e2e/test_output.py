@@ -99,6 +99,18 @@ class House:
             "--name", name, "--slots", "2", "--cpus", "2",
         )  # fmt: skip
 
+    def shell(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        """A command, to its end, for this server."""
+        environment = {
+            **self.environment,
+            "HOLDFAST_SERVER": f"http://{self.listen}",
+            "HOLDFAST_TOKEN_FILE": str(self.folder / "token"),
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "holdfast", *arguments],
+            capture_output=True, cwd=self.folder, env=environment, timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+
     def until(self, is_so: Callable[[], bool]) -> None:
         give_up_at = time.monotonic() + PATIENCE_S
         while not is_so():
@@ -247,6 +259,30 @@ def test_a_worker_that_leaves_has_sent_everything(house: House, tmp_path: Path) 
     assert worker.wait(PATIENCE_S) == 0
     told = msgspec.structs.asdict(house.read(job, wait="0s"))
     assert (told["content"], told["ended"]) == (b"bye\n", True)
+
+
+def test_the_command_line_follows_across_attempts(house: House) -> None:
+    house.hire()
+    script = "echo try $HOLDFAST_ATTEMPT; echo oh >&2; [ $HOLDFAST_ATTEMPT = 2 ]"
+    job = house.submit(command={"argv": ["sh", "-c", script]}, count=1, retries=1)
+    shown = house.shell("task", "logs", f"{job}/0", "-f")
+    assert (shown.returncode, shown.stdout) == (0, b"try 1\ntry 2\n")
+    assert shown.stderr == b"oh\noh\n"
+    assert house.shell("job", "logs", job, "--attempt", "1").stdout == b"try 1\n"
+    many = house.submit(command={"argv": ["sh", "-c", "echo $HOLDFAST_TASK_INDEX"]}, count=5)
+    shown = house.shell("job", "logs", many, "-f")
+    assert sorted(shown.stdout.splitlines()) == [
+        f"{many}/{index} | {index}".encode() for index in range(5)
+    ]
+
+
+def test_run_shows_what_its_command_prints_and_ends_as_it_ended(house: House) -> None:
+    house.hire()
+    shown = house.shell("run", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (shown.returncode, shown.stdout) == (7, b"out\n")
+    assert b"err\n" in shown.stderr
+    shown = house.shell("run", "--", "true")
+    assert (shown.returncode, shown.stdout) == (0, b"")
 
 
 def attempts(house: House, job: str) -> int:

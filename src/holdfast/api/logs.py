@@ -101,8 +101,11 @@ async def read(call: Call) -> Answered:
             ended = piece.ended or (is_over and not piece.content)
             left_s = give_up_at - time.monotonic()
             leaving = call.service.leaving
-            if piece.content or piece.dropped or ended or left_s <= 0 or leaving.is_set():
+            if piece.content or piece.dropped or ended or left_s <= 0:
                 return _told(call, piece, ended=ended)
+            if leaving.is_set():
+                # Whoever follows goes on with whoever serves next.
+                raise Declined("not_ready", "the server is leaving", headers={"retry-after": "1"})
             pause_s = min(left_s, LOOK_AGAIN_S if has_begun else LOOK_SOON_S)
             await until_any(bell.wait(), call.gone(), leaving.wait(), timeout_s=pause_s)
 

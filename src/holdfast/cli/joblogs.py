@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -72,7 +72,9 @@ def _shelf(options: dict[str, Any]) -> Iterator[tuple[Source, Shelf]]:
     with look.source() as source:
         asker: Asker | None = getattr(source, "asker", None)
         if asker is not None:
-            yield source, ServerShelf(asker)
+            # Whoever follows has time: a server may be started again.
+            with asker.patient() if options["follow"] else nullcontext(asker) as patient:
+                yield source, ServerShelf(patient)
             return
         if options["follow"]:
             raise Trouble("nothing comes into a folder that is only read: leave out -f.", USAGE)

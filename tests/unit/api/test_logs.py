@@ -190,6 +190,20 @@ def test_an_attempt_that_has_not_begun_can_be_waited_for(inside: Inside) -> None
     inside(story)
 
 
+def test_a_server_that_leaves_sends_whoever_follows_to_the_next(inside: Inside) -> None:
+    async def story(house: Any) -> None:
+        job_id, holder = await leased(house)
+        await put(house, job_id, b"hello", **holder)
+        target = f"/logs/{job_id}/0/1/stdout?wait=30s"
+        following = asyncio.ensure_future(house.get(f"{target}&offset=5"))
+        await house.get("/livez")
+        house.service.leave()
+        assert (await following).status == 503
+        assert (await house.get(target)).content == b"hello"
+
+    inside(story)
+
+
 def test_many_chunks_come_in_one_request_and_each_has_its_answer(inside: Inside) -> None:
     async def story(house: Any) -> None:
         job_id, holder = await leased(house)
