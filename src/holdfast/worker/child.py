@@ -131,10 +131,7 @@ class Child:
                 lease_id = entry[1].lease_id
                 if lease_id in self._unstarted:
                     self._unstarted.remove(lease_id)
-                    if self._prints is None:
-                        self._slate.name(lease_id, now_ns)
-                    else:
-                        self._slate.begin(lease_id, now_ns, self._prints.ends)
+                    self._slate.name(lease_id, now_ns)
                     return entry
             self._slate.name(NO_LEASE, 0)
             return None
@@ -185,7 +182,10 @@ class Child:
             return encode(Broke(item.lease_id, ran_us, *told, self._printed()))
 
     def _printed(self) -> Ends | None:
-        return None if self._prints is None else self._prints.since()
+        ends = None if self._prints is None else self._prints.since()
+        if ends is not None:
+            self._slate.mark(ends)
+        return ends
 
     def _prepare(self, run: Run) -> Bound | None:
         try:
@@ -243,7 +243,10 @@ def main() -> None:
     setup = frames.decode_setup(stream.read(length))
     sys.argv[:] = map(os.fsdecode, setup.argv)
     prints = Prints() if setup.captured else None
-    child = Child(link, Slate(slate_fd), dooms=setup.dooms, prints=prints)
+    slate = Slate(slate_fd)
+    if prints is not None:
+        slate.mark(prints.ends)
+    child = Child(link, slate, dooms=setup.dooms, prints=prints)
     threading.Thread(
         target=child.listen, args=(stream,), name="holdfast-listen", daemon=True
     ).start()

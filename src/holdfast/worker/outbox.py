@@ -154,6 +154,9 @@ class Outbox:
                 if len(self._sources) >= SOURCES_MAX:
                     return
                 source = self._sources[key] = Source(entry, stream, file, start, Mask())
+            if not source.sent:
+                # Whoever looked while it ran may have seen a later beginning.
+                source.start = start
             source.size = max(source.size, end - source.start)
             source.is_over = True
         self._wake()

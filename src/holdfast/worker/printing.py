@@ -6,7 +6,6 @@ they have moved: a task that prints nothing costs two looks and no message.
 
 import os
 import sys
-from contextlib import suppress
 
 Ends = tuple[int, int]
 
@@ -20,16 +19,18 @@ class Prints:
 
     def since(self) -> Ends | None:
         """Where both outputs end now, None where they have not moved since the last look."""
-        with suppress(Exception):
-            # A task may have put anything in their place.
+        try:
             sys.stdout.flush()
             sys.stderr.flush()
+        except Exception:  # noqa: BLE001, S110 - a task may have put anything in their place
+            pass
         try:
-            ends = (os.lseek(1, 0, os.SEEK_END), os.lseek(2, 0, os.SEEK_END))
+            out, err = os.lseek(1, 0, os.SEEK_END), os.lseek(2, 0, os.SEEK_END)
         except OSError:
             # It has closed them, or put a pipe there: nothing is known of what it prints.
             return None
-        if ends == self.ends:
+        # A look costs every task, so nothing is made before something has moved.
+        if out == self.ends[0] and err == self.ends[1]:
             return None
-        self.ends = ends
-        return ends
+        self.ends = (out, err)
+        return self.ends

@@ -42,7 +42,7 @@ class LanePrints:
     def shown(self, slate: Slate, entry_of: Callable[[LeaseId], Entry | None]) -> Iterable[Shown]:
         """What the task that runs now has printed so far. May be called from any thread."""
         named = slate.shown()
-        if named is None or named[0] == NO_LEASE:
+        if named[0] == NO_LEASE:
             return
         ends = (self.files[0].size(), self.files[1].size())
         entry = entry_of(LeaseId(named[0]))

@@ -20,8 +20,7 @@ _HEADER: Final = 64
 _FILLED: Final = 0
 _SINCE: Final = 1
 _LEASE: Final = 2
-_TURN: Final = 3
-_STARTS: Final = 4
+_STARTS: Final = 3
 _LENGTH_BITS: Final = 32
 _LENGTH_MASK: Final = (1 << _LENGTH_BITS) - 1
 
@@ -54,14 +53,10 @@ class Slate:
         self._words[_SINCE] = since_ns
         self._words[_LEASE] = lease
 
-    def begin(self, lease: int, since_ns: int, starts: tuple[int, int]) -> None:
-        """The same, where the task prints into files that others have printed into before."""
-        words = self._words
-        # While it is odd, what stands here belongs to two tasks.
-        words[_TURN] += 1
-        words[_STARTS], words[_STARTS + 1] = starts
-        self.name(lease, since_ns)
-        words[_TURN] += 1
+    def mark(self, starts: tuple[int, int]) -> None:
+        """From here on both outputs belong to the next task. Told between two tasks, and only
+        where the former one printed anything."""
+        self._words[_STARTS], self._words[_STARTS + 1] = starts
 
     def add(self, outcome: bytes) -> bool:
         """Write down an outcome that has not been sent. False when there is no room."""
@@ -97,19 +92,19 @@ class Slate:
             if lease == self._words[_LEASE]:
                 return lease, since_ns
 
-    def shown(self) -> tuple[int, int, int] | None:
-        """The lease of the task the child is in, and where its output begins; None where the child
-        is just between two tasks."""
+    def shown(self) -> tuple[int, int, int]:
+        """The lease of the task the child is in, and where its output begins. One that has just
+        ended may be shown with the beginning of the next, and so with nothing."""
         words = self._words
-        turn = words[_TURN]
-        found = (words[_LEASE], words[_STARTS], words[_STARTS + 1])
-        return found if words[_TURN] == turn and not turn % 2 else None
+        while True:
+            found = (words[_LEASE], words[_STARTS], words[_STARTS + 1])
+            if found[0] == words[_LEASE]:
+                return found
 
     def wipe(self) -> None:
         """Make the slate ready for the next child. The last one must be dead."""
         self.clear()
         self.name(NO_LEASE, 0)
-        self._words[_TURN] = 0
 
     def close(self) -> None:
         self._words.release()

@@ -238,19 +238,24 @@ def test_a_task_that_died_has_printed_all_that_is_there(lane: Pair, box: Outbox)
 def test_what_runs_is_seen_from_the_slate(lane: Pair) -> None:
     os.write(lane.files[0].descriptor, b"one, two")
     assert lane.shown(an_entry(7)) == []
-    lane.slate.begin(7, 1, (5, 0))
+    lane.slate.mark((5, 0))
+    lane.slate.name(7, 1)
     assert lane.shown(an_entry(7)) == [(7, "stdout", 5, 8)]
     assert lane.shown(None) == []
-    lane.slate.begin(8, 1, (8, 0))
+    lane.slate.mark((8, 0))
+    assert lane.shown(an_entry(7)) == []
+    lane.slate.name(8, 2)
     assert lane.shown(an_entry(8)) == []
 
 
 def test_a_task_that_changes_during_the_look_is_not_shown(lane: Pair) -> None:
     os.write(lane.files[0].descriptor, b"one, two")
-    lane.slate.begin(7, 1, (5, 0))
+    lane.slate.mark((5, 0))
+    lane.slate.name(7, 1)
 
     def meanwhile(lease_id: LeaseId) -> Entry:
-        lane.slate.begin(8, 2, (8, 0))
+        lane.slate.mark((8, 0))
+        lane.slate.name(8, 2)
         return an_entry(lease_id)
 
     assert list(lane.prints.shown(lane.slate, meanwhile)) == []
