@@ -152,7 +152,7 @@ class OutputStore:
             self._put(name, kept)
         fresh = memoryview(content)[kept.next - offset :]
         if fresh:
-            kept = self._write(name, kept, fresh)
+            kept = self._write(name, kept, fresh, ended=ended)
         if ended:
             self.end(name)
         if self._used > self.quota.all_bytes:
@@ -242,18 +242,18 @@ class OutputStore:
 
     # Files.
 
-    def _write(self, name: StreamName, kept: Kept, fresh: memoryview) -> Kept:
+    def _write(self, name: StreamName, kept: Kept, fresh: memoryview, *, ended: bool) -> Kept:
         try:
             while fresh:
                 part = self._place(kept)
                 piece = fresh[: self._room(part)]
-                path = self._path(name, part.start, False)
-                if not part.size:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                _append(path, part.size, piece)
-                before = kept.parts[:-1] if part.size else kept.parts
-                kept = Kept((*before, Part(part.start, part.size + len(piece))), kept.ended)
                 fresh = fresh[len(piece) :]
+                # Most output comes in one piece with its end: it has its last name at once.
+                is_last = ended and not part.size and not fresh
+                _append(self._path(name, part.start, is_last), part.size, piece)
+                before = kept.parts[:-1] if part.size else kept.parts
+                parts = (*before, Part(part.start, part.size + len(piece)))
+                kept = Kept(parts, kept.ended or is_last)
             kept = self._rotated(name, kept)
         except OSError:
             # The disk knows best what was written.
@@ -360,7 +360,12 @@ def _cost(kept: Kept) -> int:
 
 def _append(path: Path, size: int, piece: memoryview) -> None:
     """Add to a file that is `size` long, or say that it is not."""
-    with path.open("ab", buffering=0) as file:
+    try:
+        opened = path.open("ab", buffering=0)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = path.open("ab", buffering=0)
+    with opened as file:
         if os.fstat(file.fileno()).st_size != size:
             raise OSError(f"{path} was changed by somebody else")
         while piece:

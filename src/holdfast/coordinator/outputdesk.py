@@ -53,14 +53,17 @@ class OutputDesk:
         """Where the stream goes on, once this is part of it. See `OutputStore.append`."""
         if self._waiting >= WAITING_MAX:
             raise OutputBusy("too much output waits for the disk")
+        if ended and not content and not offset:
+            # Whoever ends a stream without a byte needs no disk.
+            _remember(self._silent, name, 0.0)
+            self._wake(name)
+            return 0
         store = self._store
         try:
             after = await self._do(
                 lambda: store.append(name, offset, content, skips=skips, ended=ended)
             )
             _remember(self._heard, name, time.monotonic())
-            if ended and not after:
-                _remember(self._silent, name, 0.0)
             return after
         except OSError as error:
             raise OutputBusy(f"output cannot be kept: {error}") from error

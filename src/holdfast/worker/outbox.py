@@ -8,6 +8,7 @@ The box is bounded: what a slow or absent server leaves lying is lost in the mid
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -26,8 +27,10 @@ STREAM_BYTES: Final = 8 * 1024 * 1024
 HEAD_BYTES: Final = 2 * 1024 * 1024
 TAIL_BYTES: Final = 2 * 1024 * 1024
 ALL_BYTES: Final = 128 * 1024 * 1024
-SOURCES_MAX: Final = 20_000
-OVER_MAX: Final = 10_000
+SOURCES_MAX: Final = 100_000
+PAST_MAX: Final = 10_000
+LOOKS: Final = 1_000
+NO_MASK: Final = Mask()
 
 SourceKey = tuple[LeaseId, str]
 
@@ -76,13 +79,13 @@ class Source:
         return self.size - self.sent
 
     @property
-    def has_news(self) -> bool:
-        return self.waiting > 0 or self.is_over
+    def key(self) -> SourceKey:
+        return self.entry[1].lease_id, self.stream
 
     def look(self) -> None:
         """Learn how much there is, where the whole file is ours."""
         if not self.is_shared:
-            self.size = max(self.size, self.file.size() - self.start)
+            self.size = max(self.size, self.file.size())
 
     def next_chunk(self, most: int) -> Chunk | None:
         run, item = self.entry
@@ -120,9 +123,13 @@ class Outbox:
         self.showing: Callable[[], Iterable[Shown]] = lambda: ()
         self._wake = wake
         self._lock = threading.Lock()
-        self._sources: dict[SourceKey, Source] = {}
-        # Attempts that are over: a look at what runs may come too late, and must not revive one.
-        self._over: dict[LeaseId, None] = {}
+        # Those under way are looked at again and again, and are few. Those that are over, however
+        # many, are sent in their turn.
+        self._live: dict[SourceKey, Source] = {}
+        self._over: dict[SourceKey, Source] = {}
+        self._over_bytes = 0
+        # A look at what runs may come too late, and must not revive what is over.
+        self._past: dict[LeaseId, None] = {}
 
     # What executors say.
 
@@ -131,40 +138,43 @@ class Outbox:
             for stream, file in files.items():
                 source = Source(entry, stream, file, 0, mask)
                 source.is_shared = False
-                self._sources[entry[1].lease_id, stream] = source
+                self._live[entry[1].lease_id, stream] = source
         self._wake()
 
     def ended(self, lease_id: LeaseId) -> None:
         with self._lock:
-            for stream in STREAMS:
-                source = self._sources.get((lease_id, stream))
+            for key in [(lease_id, stream) for stream in STREAMS]:
+                source = self._live.pop(key, None)
                 if source is not None:
                     source.look()
-                    source.is_over = True
+                    self._finish(key, source)
         self._wake()
 
     def printed(self, entry: Entry, stream: str, file: CaptureFile, start: int, end: int) -> None:
         key = (entry[1].lease_id, stream)
         with self._lock:
-            self._over[entry[1].lease_id] = None
-            if len(self._over) > OVER_MAX:
-                del self._over[next(iter(self._over))]
-            source = self._sources.get(key)
-            if source is None:
-                if len(self._sources) >= SOURCES_MAX:
-                    return
-                source = self._sources[key] = Source(entry, stream, file, start, Mask())
+            self._past[entry[1].lease_id] = None
+            if len(self._past) > PAST_MAX:
+                del self._past[next(iter(self._past))]
+            source = self._live.pop(key, None) or Source(entry, stream, file, start, NO_MASK)
             if not source.sent:
                 # Whoever looked while it ran may have seen a later beginning.
                 source.start = start
             source.size = max(source.size, end - source.start)
-            source.is_over = True
+            self._finish(key, source)
         self._wake()
+
+    def _finish(self, key: SourceKey, source: Source) -> None:
+        source.is_over = True
+        with suppress(OSError):
+            source.lose_excess()
+        self._over[key] = source
+        self._over_bytes += min(source.size, STREAM_BYTES)
 
     # What the carrier asks.
 
     def is_empty(self) -> bool:
-        return not self._sources
+        return not self._live and not self._over
 
     def gather(self) -> list[Chunk]:
         """What to send now: at most a batch, at most one chunk of a stream."""
@@ -172,7 +182,8 @@ class Outbox:
         chunks: list[Chunk] = []
         room = BATCH_BYTES
         with self._lock:
-            waiting = [source for source in self._sources.values() if source.has_news]
+            waiting = [source for source in self._live.values() if source.waiting > 0]
+            waiting += islice(self._over.values(), BATCH_CHUNKS)
         for source in waiting:
             if room <= 0 or len(chunks) >= BATCH_CHUNKS:
                 break
@@ -180,7 +191,7 @@ class Outbox:
                 chunk = source.next_chunk(min(room, CHUNK_BYTES))
             except OSError:
                 # Its file cannot be read, and nobody else could.
-                self._drop((source.entry[1].lease_id, source.stream))
+                self._drop(source.key)
                 continue
             if chunk is not None:
                 chunks.append(chunk)
@@ -190,7 +201,7 @@ class Outbox:
     def settle(self, chunk: Chunk, kept: Kept) -> None:
         """What became of a chunk that was sent."""
         key = (chunk.lease_id, chunk.stream)
-        source = self._sources.get(key)
+        source = self._live.get(key) or self._over.get(key)
         if source is None or kept.code == "not_ready":
             return
         if kept.code == "offset_gap":
@@ -203,9 +214,10 @@ class Outbox:
             self._drop(key)
 
     def forget_sent(self) -> None:
-        """Give the room of what was sent back to the disk."""
+        """Give the room of what was sent back to the disk: of each file whatever comes before the
+        first that still waits."""
         with self._lock:
-            found = list(self._sources.values())
+            found = [*self._live.values(), *islice(self._over.values(), LOOKS)]
         first: dict[CaptureFile, int] = {}
         for source in found:
             at = source.start + source.sent
@@ -219,40 +231,39 @@ class Outbox:
             self._drop((chunk.lease_id, chunk.stream))
 
     def close(self) -> None:
-        for key in list(self._sources):
+        for key in [*self._live, *self._over]:
             self._drop(key)
 
     def _look(self) -> None:
+        """Learn what those under way have printed, and let go of what is too much."""
         shown = list(self.showing())
         with self._lock:
             for each in shown:
-                lease_id = each.entry[1].lease_id
-                key = (lease_id, each.stream)
-                source = self._sources.get(key)
-                if source is None:
-                    if lease_id in self._over:
-                        continue
-                    source = Source(each.entry, each.stream, each.file, each.start, Mask())
-                    self._sources[key] = source
-                if not source.is_over:
-                    source.size = max(source.size, each.end - source.start)
-            total = 0
-            for source in self._sources.values():
+                self._show(each)
+            for source in self._live.values():
                 with suppress(OSError):
-                    if not source.is_over:
-                        source.look()
+                    source.look()
                     source.lose_excess()
-                total += min(source.waiting, STREAM_BYTES)
-            excess = [key for key, source in self._sources.items() if source.is_over]
-        for key in excess:
-            if total <= ALL_BYTES:
+        while self._over and (self._over_bytes > ALL_BYTES or len(self._over) > SOURCES_MAX):
+            self._drop(next(iter(self._over)))
+
+    def _show(self, each: Shown) -> None:
+        lease_id = each.entry[1].lease_id
+        source = self._live.get((lease_id, each.stream))
+        if source is None:
+            if lease_id in self._past:
                 return
-            total -= self._sources[key].waiting
-            self._drop(key)
+            source = Source(each.entry, each.stream, each.file, each.start, NO_MASK)
+            self._live[source.key] = source
+        source.size = max(source.size, each.end - source.start)
 
     def _drop(self, key: SourceKey) -> None:
         with self._lock:
-            source = self._sources.pop(key, None)
+            source = self._live.pop(key, None)
+            if source is None:
+                source = self._over.pop(key, None)
+                if source is not None:
+                    self._over_bytes -= min(source.size, STREAM_BYTES)
         if source is None or source.is_shared:
             return
         if source.sent == source.size:

@@ -47,7 +47,7 @@ class Shipper:
 
     def wake(self) -> None:
         """Something was printed. May be called from any thread, at any time."""
-        if not self._loop.is_closed():
+        if not self._bell.is_set() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._bell.set)
 
     async def ship(self, is_busy: Callable[[], bool]) -> None:
