@@ -1,6 +1,8 @@
 """The command line against a real server: looking, submitting, waiting, deciding."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -165,6 +167,21 @@ def test_tasks_are_stopped_moved_and_sent_back_one_by_one(call, hand) -> None:
     assert call("job", "cancel", job_id).code == 0
 
 
+def test_a_list_of_many_pages_is_one_list(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [submitted(call, "--delay", "1h", "--name", "paged", "--", "true") for _ in range(5)]
+    tasks = submitted(call, "--delay", "1h", "--array", 7, "--", "true")
+    monkeypatch.setattr("holdfast.cli.servers.PAGE", 2)
+    found = call("job", "list", "--name", "paged", "-o", "name")
+    assert found.out.split() == made[::-1]
+    some = call("job", "list", "--name", "paged", "-o", "name", "--limit", "3")
+    assert (some.out.split(), "--limit 0" in some.err) == (made[:1:-1], True)
+    listed = call("task", "list", tasks, "-o", "name")
+    assert listed.out.split() == [f"{tasks}/{index}" for index in range(7)]
+    some = call("task", "list", f"{tasks}/1-5:2", "-o", "name", "--limit", "2")
+    assert some.out.split() == [f"{tasks}/1", f"{tasks}/3"]
+    assert call("job", "cancel", *made, tasks, "--yes").code == 0
+
+
 def test_a_key_finds_the_job_it_made(call) -> None:
     first = submitted(call, "--key", "nightly", "--", "true")
     assert submitted(call, "--key", "nightly", "--", "true") == first
@@ -223,3 +240,29 @@ def test_other_habits_find_the_same(call) -> None:
     assert call("get", "tasks", job_id) == call("task", "list", job_id)
     assert call("get", "queues", "-o", "name").out == call("queue", "list", "-o", "name").out
     assert call("job", "cancel", job_id).code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "strangers"),
+    [
+        (("--data", "FOLDER"), ("httpx2", "holdfast.wire.http")),
+        ((), ("holdfast.coordinator", "holdfast.wal", "holdfast.worker", "holdfast.api")),
+    ],
+)
+def test_a_look_loads_only_what_it_needs(served, options, strangers) -> None:
+    told = [str(served.data) if each == "FOLDER" else each for each in options]
+    program = (
+        "import sys\n"
+        "from holdfast.cli.main import main\n"
+        f"code = main(['job', 'list', '-o', 'quiet', *{told!r}])\n"
+        f"print([name for name in {strangers!r} if name in sys.modules], code, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=served.environment,
+    )
+    assert done.stderr == "[] 0\n"

@@ -70,6 +70,24 @@ def test_run_that_goes_well_ends_with_zero(start: Start, hand) -> None:
     assert child.returncode == 0
 
 
+def test_a_real_worker_runs_what_the_shell_submits(begin_server, start: Start) -> None:
+    server = begin_server("--workers", "1")
+
+    def type_there(*arguments: object) -> tuple[int, str]:
+        child = start(*arguments, env=server.environment)
+        out, _ = child.communicate(timeout=PATIENCE_S)
+        return child.returncode, out
+
+    assert type_there("run", "--", "sh", "-c", "exit 7")[0] == 7
+    assert type_there("run", "--env", "A=b c", "--", "sh", "-c", 'test "$A" = "b c"')[0] == 0
+    assert type_there("run", "--", "no-such-program")[0] == 1
+    third = "exit $((HOLDFAST_TASK_INDEX == 3))"
+    code, job_id = type_there("submit", "--array", "5", "--wait", "--", "sh", "-c", third)
+    assert code == 1
+    failed = type_there("task", "list", "--state", "quarantined", "-o", "name")
+    assert failed == (0, f"{job_id.strip()}/3\n")
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_cancels_its_job(call, start: Start, number: int, code: int) -> None:
     child = start("run", "--delay", "1h", "--", "sleep", "60")
@@ -227,6 +245,25 @@ def test_a_watched_list_is_painted_anew_on_a_terminal(call, start: Start) -> Non
     child.communicate(timeout=PATIENCE_S)
     os.close(ours)
     assert drawn.count(b"\x1b[H\x1b[2J") >= 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "state"), [(b"n\n", 1, "PENDING"), (b"y\n", 0, "KILLED")]
+)
+def test_a_person_is_asked_before_many_are_stopped(
+    call, start: Start, answer: bytes, code: int, state: str
+) -> None:
+    jobs = [call("submit", "--delay", "1h", "--", "true").out.strip() for _ in range(2)]
+    ours, theirs = pty.openpty()
+    child = start("job", "cancel", *jobs, stdin=theirs)
+    os.close(theirs)
+    os.write(ours, answer)
+    _, err = child.communicate(timeout=PATIENCE_S)
+    os.close(ours)
+    assert child.returncode == code, err
+    assert "Cancel 2 jobs?" in err
+    assert newest(call)["state"] == state
+    assert call("job", "cancel", *jobs, "--yes").code == 0
 
 
 def test_the_admin_token_of_this_machine_is_not_sent_to_strangers(call, served, tmp_path) -> None:

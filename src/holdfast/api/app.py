@@ -4,6 +4,7 @@ Nothing that goes wrong here ends in a traceback for the asker: what they can me
 only we can mend has a `trace_id` that the server's own log has too.
 """
 
+import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -31,6 +32,7 @@ log = getLogger("holdfast")
 
 REQUESTS_PER_SECOND: Final = 5_000.0
 MOST_QUERY: Final = 100
+BODY_S: Final = 60.0
 
 
 class Api:
@@ -89,16 +91,11 @@ class Api:
         self._door.check(headers.get("host", ""), headers.get("origin", ""))
         route, values, identity = self._enter(request)
         content = await _content(request, route.most_bytes)
-        query = parse_qs(
-            request.scope["query_string"].decode("latin-1"),
-            keep_blank_values=True,
-            max_num_fields=MOST_QUERY,
-        )
         call = Call(
             service=self.service,
             identity=identity,
             path=values,
-            query=query,
+            query=_query(request.scope["query_string"]),
             headers=headers,
             content=content,
             gone=_leaving(request),
@@ -144,6 +141,13 @@ def _raw_path(scope: Scope) -> str:
     return raw.partition(b"?")[0].decode("latin-1")
 
 
+def _query(raw: bytes) -> dict[str, list[str]]:
+    try:
+        return parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_QUERY)
+    except ValueError as error:
+        raise Declined("malformed", f"more than {MOST_QUERY} values follow the path") from error
+
+
 def _target(request: Request) -> str:
     return f"{_raw_path(request.scope)}?{request.scope['query_string'].decode('latin-1')}"
 
@@ -158,11 +162,16 @@ async def _content(request: Request, most: int) -> bytes:
         raise too_much
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > most:
-            raise too_much
-        chunks.append(chunk)
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > most:
+                    raise too_much
+                chunks.append(chunk)
+    except TimeoutError as error:
+        late = f"the body did not arrive within {BODY_S:g} s"
+        raise Declined("malformed", late, headers={"connection": "close"}) from error
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 

@@ -13,21 +13,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote as typed_text
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-import click
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 
 from holdfast.cli.config import Config, load_config
-from holdfast.cli.errors import USAGE, Trouble
+from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
+from holdfast.cli.options import USUAL_SERVER
 from holdfast.cli.output import View
 from holdfast.wire.http import Http, Server
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 API: Final = "/api/v1"
-USUAL: Final = "http://127.0.0.1:7700"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 PATIENCE_S: Final = 1.0
 """How long a command that only asks once bears with a server that does not answer."""
@@ -71,14 +68,24 @@ class Asker:
         return "".join(f" {part}" for part in self.asked.named)
 
     def get(self, *path: object, **query: Any) -> View:
-        return self.http.get(_path(path), dict, **query)
+        return self._understood(lambda: self.http.get(_path(path), dict, **query))
 
     def post(self, *path: object, body: Struct | None = None) -> View:
         """Ask for a change, once, however often it must be said."""
-        return self.http.post(_path(path), body, dict, key=secrets.token_hex(16))
+        key = secrets.token_hex(16)
+        return self._understood(lambda: self.http.post(_path(path), body, dict, key=key))
 
     def delete(self, *path: object) -> View:
-        return self.http.delete(_path(path), dict)
+        return self._understood(lambda: self.http.delete(_path(path), dict))
+
+    def _understood(self, ask: Callable[[], View]) -> View:
+        try:
+            return ask()
+        except DecodeError:
+            raise Trouble(
+                f"what answers at {self.url} is not a Holdfast server. Name another with --server; "
+                "`holdfast doctor` says where this one comes from."
+            ) from None
 
     @contextmanager
     def patient(self) -> Iterator["Asker"]:
@@ -88,24 +95,6 @@ class Asker:
             yield Asker(self.asked, http)
         finally:
             http.close()
-
-
-def server_options(command: F) -> F:
-    """`--server` and `--token-file`."""
-    token_file = click.option(
-        "--token-file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        help="The file that holds the token. [default: $HOLDFAST_TOKEN, $HOLDFAST_TOKEN_FILE, "
-        "else the one that `holdfast serve` wrote]",
-    )
-    server = click.option(
-        "--server",
-        metavar="URL",
-        help="The server, a URL or unix:PATH. [default: $HOLDFAST_SERVER, else the one that "
-        f"`holdfast serve` wrote down, else {USUAL}]",
-    )
-    return server(token_file(command))
 
 
 @contextmanager
@@ -133,6 +122,8 @@ def find_server(
     token = _token(known, named_file.value, named_file.source, is_flag=token_file is not None)
     if not token.value and (_is_near(url.value) or url.value == written.value):
         token = _read(usual)
+    if not (token.value.isascii() and token.value.isprintable()) or " " in token.value:
+        raise Trouble(f"{token.source} holds no token: a token is one word.", USAGE)
     named = [] if server is None else [f"--server {typed_text(server)}"]
     if token_file is not None:
         named.append(f"--token-file {typed_text(str(token_file))}")
@@ -144,7 +135,7 @@ def _url(config: Config, server: str | None, beside: Told) -> Told:
     found = config.find("client.server", server)
     if found.value:
         return Told(_checked(str(found.value), found.source), found.source)
-    return beside if beside.value else Told(USUAL, "the default")
+    return beside if beside.value else Told(USUAL_SERVER, "the default")
 
 
 def _checked(url: str, source: str) -> str:
@@ -159,7 +150,8 @@ def _checked(url: str, source: str) -> str:
         is_good = False
     if not is_good:
         raise Trouble(
-            f"{url!r} of {source} is not a server: write {USUAL} or unix:/path/to/socket.", USAGE
+            f"{url!r} of {source} is not a server: write {USUAL_SERVER} or unix:/path/to/socket.",
+            USAGE,
         )
     return whole.rstrip("/")
 
@@ -201,4 +193,8 @@ def _address_file(token_file: Path) -> Path:
 
 
 def _path(parts: tuple[object, ...]) -> str:
+    for part in parts:
+        # These would lead elsewhere than to what is named.
+        if str(part) in ("", ".", ".."):
+            raise Trouble(f"{str(part)!r} names nothing.", NOT_FOUND)
     return "/".join([API, *(quote(str(part), safe="") for part in parts)])

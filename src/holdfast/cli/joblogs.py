@@ -8,9 +8,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from holdfast.cli.asking import Asker, server_options
+from holdfast.cli.asking import Asker
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.following import BOTH, Writer, follow_attempt, follow_task, pieces, start_of
+from holdfast.cli.options import server_options
 from holdfast.cli.output import PIPE_CLOSED, View, note
 from holdfast.cli.reading import Look
 from holdfast.cli.selectors import UNFINISHED, find_one_task, find_tasks

@@ -1,4 +1,4 @@
-"""`holdfast run`, after its job is submitted: wait, show, end as the command ended."""
+"""`holdfast run`, after its job is submitted: wait, and end as the command ended."""
 
 import _thread
 import threading
@@ -24,9 +24,9 @@ def follow(asker: Asker, job: View) -> int:
         # Said in here, so that whoever reads it can interrupt us and be understood.
         note(f"job {job['id']} is submitted; Ctrl-C cancels it")
         with asker.patient() as patient:
-            shown = Shown(patient, job)
-            ended = until_ended(patient, job, None, is_quiet=True)
-            shown.finish()
+            with Shown(patient, job) as shown:
+                ended = until_ended(patient, job, None, is_quiet=True)
+                shown.finish()
     except KeyboardInterrupt:
         _cancel(asker, job, "interrupted at the terminal")
         return INTERRUPTED
@@ -45,7 +45,14 @@ class Shown:
     def __init__(self, asker: Asker, job: View) -> None:
         self._pieces = follow_task(ServerShelf(asker), job["id"], 0, 1)
         self._thread = threading.Thread(target=self._show, daemon=True)
+        self._is_over = False
+
+    def __enter__(self) -> "Shown":
         self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
 
     def finish(self) -> None:
         """Wait for the last of it, though not for ever."""
@@ -57,9 +64,14 @@ class Shown:
             for piece in self._pieces:
                 writer.write(*piece)
         except (Rejected, Unreachable) as error:
-            # What was never begun has printed nothing.
-            if not isinstance(error, Rejected) or error.problem.code != "not_found":
+            # What was never begun has printed nothing, and whoever was interrupted has had enough.
+            is_silent = isinstance(error, Rejected) and error.problem.code == "not_found"
+            if not is_silent and not self._is_over:
                 note(f"what it prints cannot be shown: {clean(str(error))}")
+        except RuntimeError:
+            # The connection was closed under it, because nobody waits any more.
+            if not self._is_over:
+                raise
         except BrokenPipeError:
             # Nobody reads what it prints, as when a pipe is closed on a command that runs here.
             _thread.interrupt_main()

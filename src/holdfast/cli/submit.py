@@ -8,12 +8,12 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from holdfast.cli.asking import asking, server_options
+from holdfast.cli.asking import asking
 from holdfast.cli.config import load_config
 from holdfast.cli.instants import instant
+from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import View, draw_fields, emit, emit_json, emit_line, emit_one, note
 from holdfast.cli.pairs import pairs_of
-from holdfast.cli.reading import output_option
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import Command, Submit
 from holdfast.wire.specs import spec_of
@@ -110,7 +110,7 @@ def submit(
 @server_options
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], server: str | None, token_file: Path | None, **asked: Any) -> int:
-    """Run a command on a worker, show what it prints, and end with its exit code.
+    """Run a command on a worker, wait for it, and end with its exit code.
 
     Ctrl-C cancels it.
     """

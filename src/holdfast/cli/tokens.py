@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from holdfast.cli.asking import NEAR, asking, server_options
+from holdfast.cli.asking import NEAR, asking
+from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import (
     TABLES,
     Column,
@@ -16,7 +17,6 @@ from holdfast.cli.output import (
     emit_one,
     note,
 )
-from holdfast.cli.reading import output_option
 from holdfast.cli.spans import clock
 from holdfast.wire.bodies import NewToken
 
