@@ -23,10 +23,9 @@ def follow(asker: Asker, job: View) -> int:
     try:
         # Said in here, so that whoever reads it can interrupt us and be understood.
         note(f"job {job['id']} is submitted; Ctrl-C cancels it")
-        with asker.patient() as patient:
-            with Shown(patient, job) as shown:
-                ended = until_ended(patient, job, None, is_quiet=True)
-                shown.finish()
+        with asker.patient() as patient, Shown(patient, job) as shown:
+            ended = until_ended(patient, job, None, is_quiet=True)
+            shown.finish()
     except KeyboardInterrupt:
         _cancel(asker, job, "interrupted at the terminal")
         return INTERRUPTED
