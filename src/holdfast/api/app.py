@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.api.call import Answer, Answered, Call, Stream, Text
+from holdfast.api.call import Answer, Answered, Call, Raw, Stream, Text
 from holdfast.api.identity import NOBODY, PUBLIC, Identity, identify
 from holdfast.api.limits import Door, Rates
 from holdfast.api.matching import Paths
@@ -97,6 +97,7 @@ class Api:
             path=values,
             query=_query(request.scope["query_string"]),
             headers=headers,
+            content=content,
             gone=_leaving(request),
         )
         if route.body is not None:
@@ -183,7 +184,10 @@ def _leaving(request: Request) -> Callable[[], Awaitable[None]]:
     return gone
 
 
-def _response(request: Request, answered: Answer | Text) -> Response:
+def _response(request: Request, answered: Answer | Text | Raw) -> Response:
+    if isinstance(answered, Raw):
+        headers = {"cache-control": "no-store", **dict(answered.headers)}
+        return Response(answered.content, 200, headers, "application/octet-stream")
     if isinstance(answered, Text):
         return Response(answered.text, media_type=answered.content_type)
     msgpack = wants_msgpack(request.headers.get("accept", ""))

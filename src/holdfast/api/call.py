@@ -45,7 +45,14 @@ class Text(Struct, frozen=True):
     text: str
 
 
-Answered = Answer | Stream | Text
+class Raw(Struct, frozen=True):
+    """An answer that is bytes, and what is to be known about them in headers."""
+
+    content: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Answered = Answer | Stream | Text | Raw
 
 
 class Done(Struct, frozen=True):
@@ -68,6 +75,7 @@ class Call(Struct):
     """A request as the functions of this room see it.
 
     `key` and `digest` name it where it may be repeated. `gone` returns when the asker has left.
+    `body` is what `content` says, where the route takes one.
     """
 
     service: Service
@@ -75,6 +83,7 @@ class Call(Struct):
     path: Mapping[str, str] = {}
     query: Mapping[str, list[str]] = {}
     headers: Mapping[str, str] = {}
+    content: bytes = b""
     body: Any = None
     key: str = ""
     digest: bytes = b""

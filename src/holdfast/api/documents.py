@@ -59,6 +59,8 @@ def _operation(route: Route) -> dict[str, Any]:
     }
     if route.scope == PUBLIC:
         told["security"] = []
+    if route.takes:
+        told["requestBody"] = {"required": False, "content": {route.takes: {}}}
     if route.body is not None:
         schema = {"$ref": _SCHEMA.format(name=route.body.__name__)}
         told["requestBody"] = {

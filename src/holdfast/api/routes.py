@@ -14,6 +14,7 @@ from holdfast.api import (
     exchange,
     health,
     jobs,
+    logs,
     metrics,
     queues,
     tasks,
@@ -100,6 +101,7 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/tokens", "admin", tokens.list_tokens),
     _post("/tokens", "admin", tokens.issue, bodies.NewToken, 201),
     Route("DELETE", "/tokens/{id}", "admin", tokens.revoke),
+    *logs.ROUTES,
     _get("/watch", "read", watch.listen, answers="application/x-holdfast-watch"),
     _post("/watch/{stream}", "read", watch.add, bodies.Watch),
 )  # fmt: skip

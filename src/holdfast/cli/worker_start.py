@@ -30,6 +30,7 @@ from holdfast.worker.agent import Agent
 from holdfast.worker.commands import CommandExecutor
 from holdfast.worker.mixed import MixedExecutor
 from holdfast.worker.naming import NameLock, NameTaken
+from holdfast.worker.printed import Printed
 from holdfast.worker.processes import ProcessExecutor
 from holdfast.worker.remote import Remote, Terms
 from holdfast.worker.surroundings import SECRET_VARIABLE, Surroundings
@@ -255,6 +256,8 @@ class Waker:
 async def _work(plan: Plan, lock: NameLock) -> int:
     waker = Waker()
     slots = plan.capacity.slots
+    incarnation = int(time.time() * 1_000)
+    prints = Printed(plan.server, plan.name, incarnation, plan.scratch / "prints", slots)
     surroundings = Surroundings(
         plan.scratch,
         plan.name,
@@ -262,14 +265,19 @@ async def _work(plan: Plan, lock: NameLock) -> int:
         pass_on=plan.pass_on,
         secrets=plan.secret_files,
     )
-    commands = CommandExecutor(slots, waker, monotonic_ms, surroundings, lock=lock.descriptor)
-    functions = ProcessExecutor(slots, waker, monotonic_ms, dooms=False, guardian=commands)
+    commands = CommandExecutor(
+        slots, waker, monotonic_ms, surroundings, lock=lock.descriptor, outlet=prints.outbox
+    )
+    functions = ProcessExecutor(
+        slots, waker, monotonic_ms, dooms=False, guardian=commands, prints=prints.of_lanes
+    )
+    prints.outbox.showing = functions.showing
     executor = MixedExecutor(functions, commands, pickle=plan.pickle)
     executor.start()
     hello = Hello(socket.gethostname(), os.getpid(), VERSION, "", plan.attributes, lock.identity)
     agent = Agent(
         plan.name,
-        int(time.time() * 1_000),
+        incarnation,
         executor,
         plan.capacity,
         hello=hello,
@@ -286,6 +294,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     remote = Remote(agent, carry, clock_ms=monotonic_ms, tell=tell, terms=plan.terms)
     waker.wake = remote.wake
     told = Told(remote, tell)
+    prints.start(lambda: bool(executor.running()))
     try:
         is_well = await remote.work()
     except Unreachable as error:
@@ -293,6 +302,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     except Rejected as error:
         raise _rejection(error, plan.server.url) from None
     finally:
+        await prints.close()
         await http.close()
     if not is_well:
         raise Trouble(f"this worker can run nothing: {executor.fatal}", REFUSED)

@@ -29,6 +29,7 @@ from holdfast.worker.frames import Broke, Doom, Ran, Withdrawn, array_of, encode
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import Entry
 from holdfast.worker.payloads import Bound
+from holdfast.worker.printing import Ends, Prints
 from holdfast.worker.slate import NO_LEASE, Slate
 from holdfast.worker.troubles import describe
 
@@ -45,9 +46,12 @@ _PR_SET_PDEATHSIG: Final = 1
 class Child:
     """The lane inside the child. One lock guards the socket, the slate and who owns a task."""
 
-    def __init__(self, link: socket.socket, slate: Slate, *, dooms: bool) -> None:
+    def __init__(
+        self, link: socket.socket, slate: Slate, *, dooms: bool, prints: Prints | None = None
+    ) -> None:
         self._link = link
         self._dooms = dooms
+        self._prints = prints
         self._slate = slate
         self._lock = threading.Lock()
         self._queue: deque[Entry] = deque()
@@ -167,15 +171,21 @@ class Child:
             result = self._call(item)
             if self._original.is_copy:
                 end_copy(None)
-            return encode(Ran(item.lease_id, (time.monotonic_ns() - began_ns) // 1000, result))
+            ran_us = (time.monotonic_ns() - began_ns) // 1000
+            return encode(Ran(item.lease_id, ran_us, result, self._printed()))
         except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
             trouble = describe(error)
             if self._original.is_copy:
                 end_copy(trouble)
             ran_us = (time.monotonic_ns() - began_ns) // 1000
-            return encode(
-                Broke(item.lease_id, ran_us, trouble.error, trouble.traceback, trouble.exit_code)
-            )
+            told = (trouble.error, trouble.traceback, trouble.exit_code)
+            return encode(Broke(item.lease_id, ran_us, *told, self._printed()))
+
+    def _printed(self) -> Ends | None:
+        ends = None if self._prints is None else self._prints.since()
+        if ends is not None:
+            self._slate.mark(ends)
+        return ends
 
     def _prepare(self, run: Run) -> Bound | None:
         try:
@@ -232,7 +242,11 @@ def main() -> None:
     length, _ = frames.HEAD.unpack(stream.read(frames.HEAD.size))
     setup = frames.decode_setup(stream.read(length))
     sys.argv[:] = map(os.fsdecode, setup.argv)
-    child = Child(link, Slate(slate_fd), dooms=setup.dooms)
+    prints = Prints() if setup.captured else None
+    slate = Slate(slate_fd)
+    if prints is not None:
+        slate.mark(prints.ends)
+    child = Child(link, slate, dooms=setup.dooms, prints=prints)
     threading.Thread(
         target=child.listen, args=(stream,), name="holdfast-listen", daemon=True
     ).start()

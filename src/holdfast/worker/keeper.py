@@ -196,6 +196,7 @@ class Keeper:
             lane.has_proved_itself()
             self._forget(lane, outcome.lease_id)
             run, item = entry
+            lane.note_output(entry, outcome.printed)
             ran_ms = outcome.ran_us // 1000
             if type(outcome) is Ran:
                 self.outcomes.append(
@@ -229,7 +230,9 @@ class Keeper:
 
     def _spawn(self, lane: KeptLane) -> None:
         try:
-            child = WarmChild(lane.slate, lane.crash, self._folder, dooms=self._dooms)
+            child = WarmChild(
+                lane.slate, lane.crash, self._folder, dooms=self._dooms, outputs=lane.outputs
+            )
         except OSError as error:
             self._count_barren(lane, f"could not be started: {error}")
             return
@@ -282,6 +285,7 @@ class Keeper:
         lease, since_ns = lane.slate.named()
         crash = crash_report(lane.crash)
         entry = lane.inside.pop(LeaseId(lease), None) if lease != NO_LEASE else None
+        lane.note_last_output(entry)
         if entry is None:
             return
         lane.has_proved_itself()

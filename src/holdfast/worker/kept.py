@@ -16,6 +16,8 @@ from holdfast.wire.exchange import Run
 from holdfast.worker import frames
 from holdfast.worker.frames import Broke, Ran, Withdraw, encode
 from holdfast.worker.lanes import STEAL_MAX, Entry
+from holdfast.worker.printing import Ends
+from holdfast.worker.prints import LanePrints
 from holdfast.worker.slate import Slate, shared_file
 from holdfast.worker.warm import WarmChild
 
@@ -30,6 +32,8 @@ class KeptLane:
 
     def __init__(self) -> None:
         self.slate = Slate(shared_file("holdfast-slate"))
+        # Where its tasks print, and who is told of it; None where they print with us.
+        self.prints: LanePrints | None = None
         self.crash = shared_file("holdfast-crash")
         self.queue: deque[Entry] = deque()
         # Given to the child and not yet answered for, in the order given.
@@ -70,6 +74,21 @@ class KeptLane:
         """The child has run something, so children can run here."""
         self.has_run = True
         self.barren = 0
+
+    @property
+    def outputs(self) -> tuple[int, int] | None:
+        """The descriptors its tasks print to."""
+        return None if self.prints is None else self.prints.descriptors
+
+    def note_output(self, entry: Entry, ends: Ends | None) -> None:
+        """A task is over; it has printed up to these ends, or nothing."""
+        if ends is not None and self.prints is not None:
+            self.prints.told(entry, ends)
+
+    def note_last_output(self, entry: Entry | None) -> None:
+        """The child is dead, and was in this task."""
+        if self.prints is not None:
+            self.prints.died(entry)
 
     def line_up(self, run: Run, entries: list[Entry]) -> None:
         if run.job_id != self.job:

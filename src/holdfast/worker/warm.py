@@ -25,7 +25,15 @@ class WarmChild:
     """A living child. It leads a session of its own: Ctrl-C at the terminal never reaches it,
     and one signal to its group reaches everything its tasks have started."""
 
-    def __init__(self, slate: Slate, crash: int, folder: str, *, dooms: bool = True) -> None:
+    def __init__(
+        self,
+        slate: Slate,
+        crash: int,
+        folder: str,
+        *,
+        dooms: bool = True,
+        outputs: tuple[int, int] | None = None,
+    ) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             descriptors = (theirs.fileno(), slate.descriptor, crash)
@@ -37,6 +45,8 @@ class WarmChild:
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", BOOT, *numbers, path],
                     stdin=subprocess.DEVNULL,
+                    stdout=outputs[0] if outputs else None,
+                    stderr=outputs[1] if outputs else None,
                     pass_fds=descriptors,
                     cwd=folder,
                     start_new_session=True,
@@ -52,7 +62,8 @@ class WarmChild:
         self._inbox = Inbox()
         self._unsent = bytearray()
         words = [os.fsencode(str(word)) for word in sys.argv]
-        self.send(frames.SETUP, encode(Setup(argv=words, dooms=dooms)))
+        setup = Setup(argv=words, dooms=dooms, captured=outputs is not None)
+        self.send(frames.SETUP, encode(setup))
 
     @property
     def has_unsent(self) -> bool:
