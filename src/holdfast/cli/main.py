@@ -55,6 +55,7 @@ def _exists(place: str) -> bool:
 
 PLACES: Final = {
     "demo": ("holdfast.cli.demo:demo", "The first minute: run a small job, look at it, clean up."),
+    "serve": ("holdfast.cli.serve:serve", "Serve a folder to workers and programs elsewhere."),
     "job": ("holdfast.cli.jobs:job", "List jobs, or show one."),
     "task": ("holdfast.cli.tasks:task", "List the tasks of a job, or show one with its attempts."),
     "transactions": (

@@ -1,26 +1,53 @@
 """A coordinator for many programs and machines: folder in, something an event loop can ask."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
+from holdfast.coordinator.feeders import Feeders
+from holdfast.coordinator.inspect import Told
 from holdfast.coordinator.looped import LoopEngine
 from holdfast.coordinator.ports import Faults, NoFaults
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.taking import Taken
 from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.core import commands as c
 from holdfast.core.errors import OperatingError
-from holdfast.core.ids import Position
-from holdfast.core.record import Record
+from holdfast.core.ids import NEVER, Instant, Position, WorkerId
+from holdfast.core.record import Record, decode_record
+from holdfast.core.task import TaskState
 from holdfast.wire.exchange import Exchange, Reply
 
 T = TypeVar("T")
 
 SNAPSHOT_PATIENCE_S = 10.0
+
+
+class Growth:
+    """Tells those who follow the log that more of it is durable. Looked at in every turn."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._seen = coordinator.durable
+        self._grown = asyncio.Event()
+
+    def step(self, now: Instant) -> None:
+        if self._coordinator.durable != self._seen:
+            self._seen = self._coordinator.durable
+            self._grown.set()
+            self._grown = asyncio.Event()
+
+    def next_due(self) -> Instant:
+        return NEVER
+
+    async def after(self, position: Position) -> None:
+        """Until more than `position` is durable."""
+        while self._coordinator.durable <= position:
+            await self._grown.wait()
 
 
 class Served:
@@ -33,6 +60,8 @@ class Served:
         self.coordinator = taken.coordinator
         self.term_ms = term_ms
         self.draining = False
+        self.growth = Growth(taken.coordinator)
+        self.feeders = Feeders(taken.coordinator)
         self.exchanges = Exchanges(taken.coordinator, taken.recent, term_ms=term_ms)
         self.engine = LoopEngine(taken.coordinator, taken.log, faults or NoFaults())
         self.snapshotter = Snapshotter(
@@ -44,9 +73,12 @@ class Served:
         )
         self.engine.hooks.extend(
             (
-                Ticker(self.coordinator, keep_finished=settings.keep_finished),
+                Ticker(
+                    self.coordinator, keep_finished=settings.keep_finished, feeders=self.feeders
+                ),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
+                self.growth,
             )
         )
         self._taken = taken
@@ -58,6 +90,25 @@ class Served:
     async def read(self, position: Position) -> Record:
         """A durable record. Reading may wait for a disk, so the loop does not."""
         return await asyncio.to_thread(self._taken.read, position)
+
+    def told(self, position: int) -> Told:
+        """A durable record with its place in time. May be called from any thread, and waits for
+        the disk."""
+        frame, data = self.log.record(position)
+        offset = frame.wall - frame.at
+        return Told(Position(position), frame.epoch, offset, decode_record(data))
+
+    def history(self, first: int, last: int) -> Iterator[Told]:
+        """The durable records from `first` to `last`. May be called from any thread."""
+        if first > last:
+            return
+        for frame in self.log.read(first):
+            for place, data in enumerate(frame.records, start=frame.first):
+                if place > last:
+                    return
+                if place >= first:
+                    offset = frame.wall - frame.at
+                    yield Told(Position(place), frame.epoch, offset, decode_record(data))
 
     async def exchange(self, message: Exchange, park_s: float) -> Reply:
         """The answer to a worker: at once where there is something to say, else parked until
@@ -80,6 +131,33 @@ class Served:
             # The connection is gone, which proves nothing about the worker: it asks again.
             self.exchanges.forsake(message)
             raise
+
+    def recall(self, name: WorkerId) -> int:
+        """Ask back everything a worker has not started; how much that is. It comes back when the
+        worker says that it could still be taken out."""
+        worker = self.exchanges.workers.get(name)
+        if worker is None:
+            return 0
+        leases = self.coordinator.state.holder(name, worker.incarnation).leases
+        wanted = [task.lease_id for task in leases.values() if task.state is TaskState.LEASED]
+        worker.recalls += tuple(lease for lease in wanted if lease not in worker.recalls)
+        worker.asked = worker.asked.union(wanted) & leases.keys()
+        worker.has_news = worker.has_news or bool(wanted)
+        self.engine.soon()
+        return len(wanted)
+
+    def lose(self, name: WorkerId, error: str) -> None:
+        """A worker is proven dead: whatever it holds ends now."""
+        worker = self.exchanges.workers.pop(name, None)
+        known = [key for key, holder in self.coordinator.state.holders.items() if holder.leases]
+        incarnations = {incarnation for holder, incarnation in known if holder == name}
+        if worker is not None:
+            incarnations.add(worker.incarnation)
+        for incarnation in sorted(incarnations):
+            self.coordinator.execute(
+                c.LoseWorker(worker=name, incarnation=incarnation, error=error), actor="parent"
+            )
+        self.engine.soon()
 
     def drain(self) -> None:
         """Grant nothing more and let every parked worker go; what runs goes on elsewhere."""

@@ -4,6 +4,7 @@ from heapq import heappop, heappush
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
+from holdfast.coordinator.feeders import Feeders
 from holdfast.core import commands as c
 from holdfast.core.decide.tick import still_due
 from holdfast.core.ids import NEVER, Instant, JobId
@@ -36,11 +37,15 @@ class Rounds:
 
 
 class Ticker:
-    """Executes the tick when something may have come due, and keeps the timers lean."""
+    """Executes the tick when something may have come due, and keeps the timers lean. Without
+    `feeders` open jobs are fed by this very process, and end with it."""
 
-    def __init__(self, coordinator: Coordinator, *, keep_finished: int) -> None:
+    def __init__(
+        self, coordinator: Coordinator, *, keep_finished: int, feeders: Feeders | None = None
+    ) -> None:
         self._coordinator = coordinator
         self._keep_finished = keep_finished
+        self._feeders = feeders
         self._next = Instant(0)
 
     def step(self, now: Instant) -> None:
@@ -53,6 +58,7 @@ class Ticker:
             wall=coordinator.clock.wall(),
             held=coordinator.watchers.held(),
             keep_finished=self._keep_finished,
+            silent=self._feeders.silent(now) if self._feeders is not None else (),
         )
         coordinator.execute(tick, actor="clock")
         for holder in coordinator.state.holders.values():
@@ -80,6 +86,8 @@ class Ticker:
             dues.append(Instant(now + self._coordinator.term_ms // PRESENCES_A_TERM))
         if state.timers:
             dues.append(state.timers[0][0])
+        if self._feeders is not None:
+            dues.append(self._feeders.next_due())
         if state.wall_timers:
             ahead = state.wall_timers[0][0] - self._coordinator.clock.wall()
             dues.append(Instant(now + max(0, min(ahead, CALENDAR_MS))))

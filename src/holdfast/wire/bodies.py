@@ -6,7 +6,7 @@ nobody knows is a mistake, and is told.
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class Body(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -55,7 +55,7 @@ class Submit(Body):
     digest: bytes = b""
     retries: int = 0
     max_losses: int = 10
-    retry: Retry = Retry()
+    retry: Retry = field(default_factory=Retry)
     timeout: str = ""
     job_timeout: str = ""
     schedule_timeout: str = ""

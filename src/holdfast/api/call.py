@@ -1,0 +1,142 @@
+"""One request and its answer, without a word about the framework that carries them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from holdfast.api.identity import Identity
+from holdfast.api.problems import Declined
+from holdfast.api.service import Service
+from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.inspect import HistoryGone
+from holdfast.core import commands as c
+from holdfast.core.decide.jobs import unknown
+from holdfast.core.decision import Decision, Refused, Repeated
+from holdfast.core.events import AnyEvent
+from holdfast.core.ids import JobId
+from holdfast.core.job import Job
+from holdfast.core.state import State
+
+T = TypeVar("T")
+
+
+class Answer(Struct, frozen=True):
+    """What is told. `tagged`: it gets an ETag, and a client that has it already is told so."""
+
+    value: Any = None
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    tagged: bool = False
+
+
+class Stream(Struct, frozen=True):
+    """An answer that goes on until somebody has had enough."""
+
+    content_type: str
+    chunks: AsyncIterator[bytes]
+
+
+class Text(Struct, frozen=True):
+    """An answer for programs and people that speak neither JSON nor msgpack."""
+
+    content_type: str
+    text: str
+
+
+Answered = Answer | Stream | Text
+
+
+class Done(Struct, frozen=True):
+    """An accepted command: what it made true, now or when it was asked first."""
+
+    events: tuple[AnyEvent, ...]
+    answer: Any
+    repeated: bool = False
+
+    def find(self, kind: type[T]) -> T | None:
+        return next((event for event in self.events if isinstance(event, kind)), None)
+
+
+async def forever() -> None:
+    """For whoever cannot go away."""
+    await asyncio.Event().wait()
+
+
+class Call(Struct):
+    """A request as the functions of this room see it.
+
+    `key` and `digest` name it where it may be repeated. `gone` returns when the asker has left.
+    """
+
+    service: Service
+    identity: Identity
+    path: Mapping[str, str] = {}
+    query: Mapping[str, list[str]] = {}
+    headers: Mapping[str, str] = {}
+    body: Any = None
+    key: str = ""
+    digest: bytes = b""
+    gone: Callable[[], Awaitable[None]] = forever
+
+    def one(self, name: str, otherwise: str = "") -> str:
+        """A value of the query that is given once, or not at all."""
+        values = self.query.get(name, [])
+        if len(values) > 1:
+            raise Declined("invalid", f"`{name}` is given {len(values)} times")
+        return values[0] if values else otherwise
+
+    def number(self, name: str, otherwise: int, *, most: int) -> int:
+        text = self.one(name)
+        if not text:
+            return otherwise
+        if not (text.isascii() and text.isdigit() and len(text) <= 18):
+            raise Declined("invalid", f"{name}={text[:40]!r} is not a whole number")
+        return min(int(text), most)
+
+    def keying(self) -> dict[str, Any]:
+        """What makes a command the same request when it comes again."""
+        return {"request_key": self.key, "request_digest": self.digest} if self.key else {}
+
+    async def ask(self, question: Callable[[Coordinator], T]) -> T:
+        return await self.service.served.ask(question)
+
+    async def look(self, question: Callable[[State], T]) -> T:
+        """What the state says, once that is durable."""
+        return await self.ask(lambda coordinator: question(coordinator.state))
+
+    async def execute(self, command: c.Command, *, reason: str = "") -> Done:
+        """The outcome of a command, durable; `Declined` where it was refused."""
+        return await self.found(await self.ask(lambda k: self.decide(k, command, reason=reason)))
+
+    def decide(self, coordinator: Coordinator, command: c.Command, *, reason: str = "") -> Decision:
+        try:
+            return coordinator.execute(
+                command, actor=self.identity.actor, request_id=self.key, reason=reason
+            )
+        except (OverflowError, TypeError, ValueError) as error:
+            # A value that no log can hold harms nobody but its asker.
+            if coordinator.failure is not None:
+                raise
+            raise Declined("invalid", f"a value cannot be recorded: {error}") from error
+
+    async def found(self, decision: Decision) -> Done:
+        if isinstance(decision, Refused):
+            raise Declined(decision.code.value, decision.message)
+        if not isinstance(decision.answer, Repeated):
+            return Done(decision.events, decision.answer)
+        try:
+            record = await self.service.served.read(decision.answer.position)
+        except HistoryGone as gone:
+            raise Declined("gone", f"this request was answered before; {gone}") from gone
+        return Done(record.events, None, repeated=True)
+
+
+def job_of(state: State, job_id: str) -> Job:
+    """The job a path names; `Declined` says why it is not there."""
+    job = state.jobs.get(JobId(job_id))
+    if job is None:
+        refused = unknown(state, JobId(job_id))
+        raise Declined(refused.code.value, refused.message)
+    return job

@@ -1,0 +1,223 @@
+"""Jobs: submit, feed, look, wait, stop, try again."""
+
+import asyncio
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.api.call import Answer, Call, Done, job_of
+from holdfast.api.paging import jobs_page
+from holdfast.api.problems import Declined
+from holdfast.api.waiting import until_any
+from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.views import job_detail
+from holdfast.coordinator.watch import JobNow
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.decision import Accepted, Decision
+from holdfast.core.ids import Index, Instant, JobId, Position
+from holdfast.core.task import TaskState
+from holdfast.wire.amounts import duration_ms
+from holdfast.wire.bodies import Items, Reason, Retries, Seal, Submit
+from holdfast.wire.specs import instant_of, spec_of
+
+LONGEST_WAIT_MS: Final = 300_000
+SHORT: Final = 16
+
+
+async def submit(call: Call) -> Answer:
+    """Ask for work. A key, or a repeated request, finds the job it made before."""
+    body: Submit = call.body
+    command = _submission(call, body)
+    watched = False
+
+    def ask(coordinator: Coordinator) -> Decision:
+        nonlocal watched
+        decision = call.decide(coordinator, command)
+        if isinstance(decision, Accepted) and isinstance(decision.answer, str):
+            job_id = JobId(decision.answer)
+            if not command.sealed:
+                call.service.served.feeders.heard(job_id)
+            watched = call.service.streams.watch(call.identity, body.watch, job_id)
+        return decision
+
+    done = await call.found(await call.ask(ask))
+    made = done.find(e.JobSubmitted)
+    job_id = made.job_id if made is not None else JobId(done.answer)
+    if done.repeated and body.watch:
+        watched = await call.ask(
+            lambda _: call.service.streams.watch(call.identity, body.watch, job_id)
+        )
+    view = await call.look(lambda state: job_detail(job_of(state, job_id), call.service.wall))
+    told = {**view, "watched": watched} if body.watch else view
+    here = (("location", f"/api/v1/jobs/{job_id}"),)
+    return Answer(told, 201 if made is not None else 200, here)
+
+
+def _submission(call: Call, body: Submit) -> c.SubmitJob:
+    try:
+        spec = spec_of(body)
+        delay_ms = duration_ms(body.delay or None, "delay")
+        not_before = instant_of(body.not_before, "not_before")
+        deadline = instant_of(body.deadline, "deadline")
+    except (ValueError, OverflowError) as error:
+        raise Declined("invalid", str(error)) from error
+    items, count, shared = tuple(body.items), body.count, body.shared
+    if body.kind == "command":
+        if items or shared:
+            raise Declined("invalid", "a command takes neither items nor shared; use count")
+        # Every task of the job runs the same program; its index is in its environment.
+        count, shared = body.count or 1, msgspec.msgpack.encode(body.command)
+    digest = body.digest
+    if body.key and body.sealed and not digest:
+        digest = _digest(spec, items, count, shared)
+    return c.SubmitJob(
+        spec=spec,
+        key=body.key,
+        digest=digest,
+        items=items,
+        count=count,
+        shared=shared,
+        sealed=body.sealed,
+        delay_ms=delay_ms,
+        not_before_wall=Instant(not_before),
+        deadline_wall=Instant(deadline),
+        **call.keying(),
+    )
+
+
+def _digest(*parts: object) -> bytes:
+    """What a job asks for, so that its key is not taken for something else."""
+    return blake2b(msgspec.msgpack.encode(parts), digest_size=SHORT).digest()
+
+
+async def list_jobs(call: Call) -> Answer:
+    return Answer(await call.ask(lambda _: jobs_page(call)))
+
+
+async def show(call: Call) -> Answer:
+    """A job; with `wait`, when it has ended or the time is up."""
+    job_id = JobId(call.path["id"])
+    wait = call.one("wait")
+    if wait:
+        try:
+            wait_ms = duration_ms(wait, "wait")
+        except ValueError as error:
+            raise Declined("invalid", str(error)) from error
+        await _ended(call, job_id, min(wait_ms, LONGEST_WAIT_MS))
+    view = await call.look(lambda state: job_detail(job_of(state, job_id), call.service.wall))
+    return Answer(view, tagged=True)
+
+
+class _End:
+    """Waits for one job to end."""
+
+    def __init__(self, job_id: JobId) -> None:
+        self.job_id = job_id
+        self.over = asyncio.Event()
+
+    def begin(self, now: JobNow) -> None:
+        if now.ended:
+            self.over.set()
+
+    def grown(self, count: int, sealed: bool) -> None:
+        return
+
+    def finished(self, indices: Sequence[Index], state: TaskState, position: Position) -> None:
+        return
+
+    def reopened(self, indices: Sequence[Index]) -> None:
+        return
+
+    def ended(self, state: str, reason: str) -> None:
+        self.over.set()
+
+    def broken(self, error: Exception) -> None:
+        self.over.set()
+
+
+async def _ended(call: Call, job_id: JobId, wait_ms: int) -> None:
+    end = _End(job_id)
+    watchers = call.service.served.coordinator.watchers
+    if not await call.ask(lambda _: watchers.add(end)):
+        return
+    try:
+        await until_any(
+            end.over.wait(), call.service.leaving.wait(), call.gone(), timeout_s=wait_ms / 1_000
+        )
+    finally:
+        watchers.remove(end)
+
+
+async def add_items(call: Call) -> Answer:
+    """Feed an open job."""
+    body: Items = call.body
+    job_id = JobId(call.path["id"])
+    call.service.served.feeders.heard(job_id)
+    done = await call.execute(
+        c.AddTasks(
+            job_id=job_id,
+            first=body.first,
+            items=tuple(body.items),
+            digest=body.digest,
+            **call.keying(),
+        )
+    )
+    added = done.find(e.TasksAdded)
+    return Answer({"count": added.first + len(added.items) if added is not None else done.answer})
+
+
+async def seal(call: Call) -> Answer:
+    """Say that no more items will come."""
+    body: Seal = call.body
+    job_id = JobId(call.path["id"])
+    await call.execute(
+        c.SealJob(job_id=job_id, count=body.count, interrupted=body.interrupted, **call.keying())
+    )
+    return Answer({})
+
+
+async def alive(call: Call) -> Answer:
+    """A sign of life of whoever feeds a job. Kept in memory only."""
+    job_id = JobId(call.path["id"])
+    job = await call.look(lambda state: job_of(state, job_id))
+    if not job.sealed:
+        call.service.served.feeders.heard(job_id)
+    return Answer({})
+
+
+async def cancel(call: Call) -> Answer:
+    """Stop a job: nothing more runs, what runs is stopped."""
+    body: Reason = call.body
+    job_id = JobId(call.path["id"])
+    done = await call.execute(
+        c.KillJob(job_id=job_id, reason=body.reason, **call.keying()), reason=body.reason
+    )
+    return Answer({"stopped": done.answer if not done.repeated else stopped(done)})
+
+
+def stopped(done: Done) -> int:
+    """How many tasks a record stopped."""
+    killed = [event for event in done.events if isinstance(event, e.TasksKilled)]
+    return sum(_spanned(event.spans) + len(event.ends) for event in killed)
+
+
+async def retry(call: Call) -> Answer:
+    """Send tasks back with fresh budgets."""
+    body: Retries = call.body
+    done = await call.execute(
+        c.RetryTasks(
+            job_id=JobId(call.path["id"]),
+            indices=tuple(map(Index, body.indices)),
+            **call.keying(),
+        ),
+        reason=body.reason,
+    )
+    retried = done.find(e.TasksRetried)
+    return Answer({"retried": _spanned(retried.spans) if retried is not None else done.answer})
+
+
+def _spanned(spans: Sequence[Any]) -> int:
+    return sum(span.last - span.first + 1 for span in spans)

@@ -1,0 +1,49 @@
+"""The order of jobs, kept so that a list can be entered anywhere."""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.core.ids import JobId
+from holdfast.core.job import Job
+from holdfast.core.state import State
+
+SPARE: Final = 1_000
+
+
+class JobLine:
+    """The jobs in the order they came, so that a page begins in the middle without a walk.
+
+    It follows the state when somebody looks: what is new is at its end, what was forgotten is
+    passed over.
+    """
+
+    def __init__(self) -> None:
+        self._positions = array("Q")
+        self._ids: list[JobId] = []
+
+    def before(self, state: State, position: int | None) -> Iterator[tuple[int, Job]]:
+        """The jobs submitted before `position`, newest first."""
+        self._follow(state)
+        place = len(self._ids)
+        if position is not None:
+            place = bisect_left(self._positions, position)
+        while place > 0:
+            place -= 1
+            job = state.jobs.get(self._ids[place])
+            if job is not None:
+                yield self._positions[place], job
+
+    def _follow(self, state: State) -> None:
+        if len(self._ids) > 2 * len(state.jobs) + SPARE:
+            self._positions, self._ids = array("Q"), []
+        last = self._positions[-1] if self._positions else 0
+        fresh: list[Job] = []
+        for job in reversed(state.jobs.values()):
+            if job.position <= last:
+                break
+            fresh.append(job)
+        for job in reversed(fresh):
+            self._positions.append(job.position)
+            self._ids.append(job.job_id)

@@ -1,0 +1,172 @@
+"""A served folder from the first request to the last: listen, drain, leave nothing half done."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from logging import getLogger
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from msgspec import Struct
+
+from holdfast.api.app import REQUESTS_PER_SECOND, Api
+from holdfast.api.credentials import Admission, admit, write_address
+from holdfast.api.limits import Door
+from holdfast.api.listening import Address
+from holdfast.api.service import Service
+from holdfast.coordinator.serving import Served
+from holdfast.coordinator.settings import Settings
+from holdfast.coordinator.taking import Taken
+from holdfast.core.errors import LogFailed
+
+log = getLogger("holdfast")
+
+DRAIN_S: Final = 30
+KEEP_ALIVE_S: Final = 75
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What an operator chose about a server."""
+
+    address: Address
+    token_file: Path
+    term_ms: int
+    workers: int = 0
+    tls_cert: str = ""
+    tls_key: str = ""
+    hosts: tuple[str, ...] = ()
+    per_second: float = REQUESTS_PER_SECOND
+    access_log: bool = False
+
+
+class Ready(Struct, frozen=True):
+    """A server that takes requests: where, and with which token."""
+
+    url: str
+    admission: Admission
+
+
+class _Web(uvicorn.Server):
+    """The web server on our loop. Signals are ours, and it says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+
+class Stop:
+    """The wish to end, told by a signal. The second one is obeyed at once."""
+
+    def __init__(self, at_once: Callable[[], None]) -> None:
+        self.wanted = asyncio.Event()
+        self._at_once = at_once
+
+    def signalled(self, number: int) -> None:
+        if self.wanted.is_set():
+            self._at_once()
+            os._exit(128 + number)
+        self.wanted.set()
+
+
+async def serve(
+    taken: Taken, door: socket.socket, plan: Plan, ready: Callable[[Ready], None]
+) -> None:
+    """Serve until a signal ends it. `LogFailed` where the log did."""
+    served = Served(taken, Settings(), term_ms=plan.term_ms)
+    served.engine.start()
+    service = Service(served)
+    try:
+        admission = await admit(served, plan.token_file)
+        web = _Web(_config(service, plan))
+        with _stoppable() as stop:
+            async with _listening(web, door):
+                url = plan.address.url(tls=bool(plan.tls_cert), near=True)
+                write_address(plan.token_file, url)
+                ready(Ready(url, admission))
+                await _until_over(served, web, stop)
+                service.leave()
+                web.force_exit = served.coordinator.failure is not None
+    finally:
+        failure = served.coordinator.failure
+        await served.close()
+    if failure is not None:
+        raise LogFailed(
+            f"the log in {served.log.path} has failed: {failure}. What was acknowledged is safe; "
+            "mend the disk and start again."
+        ) from failure
+
+
+@contextmanager
+def _stoppable(at_once: Callable[[], None] = lambda: None) -> Iterator[Stop]:
+    loop = asyncio.get_running_loop()
+    stop = Stop(at_once)
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop.signalled, number)
+    try:
+        yield stop
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+@asynccontextmanager
+async def _listening(web: _Web, door: socket.socket) -> AsyncIterator[None]:
+    """Requests are taken inside; on leaving, those under way are finished."""
+    running = asyncio.ensure_future(web.serve([door]))
+    listening = asyncio.ensure_future(web.listening.wait())
+    await asyncio.wait([running, listening], return_when=asyncio.FIRST_COMPLETED)
+    try:
+        yield
+    finally:
+        listening.cancel()
+        web.should_exit = True
+        await running
+
+
+async def _until_over(served: Served, web: _Web, stop: Stop) -> None:
+    waits = [
+        asyncio.ensure_future(stop.wanted.wait()),
+        asyncio.ensure_future(served.engine.failed.wait()),
+    ]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+def _config(service: Service, plan: Plan) -> uvicorn.Config:
+    api = Api(
+        service,
+        door=Door(plan.hosts, any_host=not plan.address.is_local and not plan.hosts),
+        per_second=plan.per_second,
+    )
+    tls: dict[str, Any] = {}
+    if plan.tls_cert:
+        tls = {"ssl_certfile": plan.tls_cert, "ssl_keyfile": plan.tls_key}
+    return uvicorn.Config(
+        api,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=plan.access_log,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=DRAIN_S,
+        **tls,
+    )

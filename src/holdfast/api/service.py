@@ -1,0 +1,44 @@
+"""What every request may need: the coordinator, and what the server keeps in memory beside it."""
+
+import asyncio
+from typing import Final
+
+from holdfast.api.lines import JobLine
+from holdfast.api.streams import Streams
+from holdfast.coordinator.serving import Served
+
+JITTER_MS: Final = 100
+
+
+class Service:
+    """A served coordinator while it takes requests. `leaving` is set when it stops doing so."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.leaving = asyncio.Event()
+        self._offset_ms = 0
+        self.line = JobLine()
+        self.streams = Streams(served)
+
+    def wall(self, instant: int) -> int:
+        """What the wall clock showed, or will show, at an instant of log time."""
+        clock = self.served.coordinator.clock
+        offset_ms = clock.wall() - clock.now()
+        # The clocks are read one after the other: only a real jump may move what was shown before.
+        if abs(offset_ms - self._offset_ms) > JITTER_MS:
+            self._offset_ms = offset_ms
+        return instant + self._offset_ms
+
+    def trouble(self) -> str:
+        """Why no request should come here now; empty where it may."""
+        if self.served.coordinator.failure is not None:
+            return "the log has failed"
+        if self.leaving.is_set() or self.served.draining:
+            return "the server is leaving"
+        return ""
+
+    def leave(self) -> None:
+        """Take no more work and let everybody go who only waits."""
+        self.leaving.set()
+        self.streams.close()
+        self.served.drain()

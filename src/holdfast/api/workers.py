@@ -1,0 +1,150 @@
+"""Workers as far as they are known, and the leases they hold."""
+
+from heapq import nsmallest
+from typing import Any, Final
+
+from holdfast.api.call import Answer, Call
+from holdfast.api.paging import MOST, USUAL, page
+from holdfast.api.problems import Declined
+from holdfast.coordinator.views import rfc3339
+from holdfast.core import commands as c
+from holdfast.core.ids import NEVER, WorkerId, attempt_name
+from holdfast.core.state import State
+from holdfast.core.task import Task
+from holdfast.wire.bodies import Reason
+
+View = dict[str, Any]
+
+SILENT: Final = "SILENT"
+
+
+async def list_workers(call: Call) -> Answer:
+    """The workers that exchange, and those that still hold something from before."""
+
+    def look(state: State) -> list[View]:
+        names = {worker for worker, _ in _holding(state)} | set(
+            call.service.served.exchanges.workers
+        )
+        return [_view(call, state, name) for name in sorted(names | set(state.cordoned))]
+
+    return Answer({"schema": 1, "workers": await call.look(look)})
+
+
+async def show(call: Call) -> Answer:
+    """One worker with the leases it holds."""
+    name = WorkerId(call.path["name"])
+
+    def look(state: State) -> View:
+        leases = [
+            task for key, tasks in _holding(state).items() if key[0] == name for task in tasks
+        ]
+        known = name in call.service.served.exchanges.workers or name in state.cordoned
+        if not known and not leases:
+            raise Declined("not_found", f"no worker {name} has been heard of")
+        shown = [_lease(call, task) for task in leases[:MOST]]
+        return {**_view(call, state, name), "leases": shown}
+
+    return Answer(await call.look(look))
+
+
+async def cordon(call: Call) -> Answer:
+    """Give nothing more to workers of this name; what they hold goes on."""
+    body: Reason = call.body
+    name = WorkerId(call.path["name"])
+    await call.execute(
+        c.CordonWorker(worker=name, reason=body.reason, **call.keying()), reason=body.reason
+    )
+    return Answer({})
+
+
+async def uncordon(call: Call) -> Answer:
+    """Give work to workers of this name again."""
+    body: Reason = call.body
+    name = WorkerId(call.path["name"])
+    await call.execute(c.UncordonWorker(worker=name, **call.keying()), reason=body.reason)
+    return Answer({})
+
+
+async def drain(call: Call) -> Answer:
+    """Cordon a worker and ask back what it has not started; what runs is finished."""
+    body: Reason = call.body
+    name = WorkerId(call.path["name"])
+    reason = body.reason or "drained"
+    await call.execute(c.CordonWorker(worker=name, reason=reason, **call.keying()), reason=reason)
+    asked = await call.ask(lambda _: call.service.served.recall(name))
+    left = await call.look(lambda state: _held(state, name))
+    return Answer({"recalled": asked, "left": left})
+
+
+async def leases(call: Call) -> Answer:
+    """Who holds what, and until when; in the order it was granted."""
+    limit = max(1, call.number("limit", USUAL, most=MOST))
+    after = call.number("cursor", 0, most=2**62)
+
+    def look(state: State) -> View:
+        later = (
+            task
+            for holder in state.holders.values()
+            for task in holder.leases.values()
+            if task.lease_id > after
+        )
+        found = nsmallest(limit + 1, later, key=lambda task: task.lease_id)
+        views = [_lease(call, task) for task in found[:limit]]
+        more = views[-1]["lease_id"] if len(found) > limit else None
+        return page("leases", views, more)
+
+    return Answer(await call.look(look))
+
+
+def _holding(state: State) -> dict[tuple[WorkerId, int], list[Task]]:
+    return {key: list(h.leases.values()) for key, h in state.holders.items() if h.leases}
+
+
+def _held(state: State, name: WorkerId) -> int:
+    return sum(len(h.leases) for key, h in state.holders.items() if key[0] == name)
+
+
+def _view(call: Call, state: State, name: WorkerId) -> View:
+    seat = call.service.served.exchanges.workers.get(name)
+    held = _held(state, name)
+    cordoned = name in state.cordoned
+    view: View = {
+        "name": name,
+        "state": SILENT,
+        "cordoned": cordoned,
+        "reason": state.cordoned.get(name) or None,
+        "incarnation": None,
+        "leases": held,
+    }
+    if seat is None:
+        return view
+    busy = "BUSY" if held else "IDLE"
+    capacity = seat.capacity
+    return {
+        **view,
+        "state": "DRAINING" if seat.draining else "CORDONED" if cordoned else busy,
+        "incarnation": seat.incarnation,
+        "slots": capacity.slots,
+        "occupied": seat.occupied,
+        "cpus": capacity.cpus_milli / 1_000,
+        "memory_bytes": capacity.memory_bytes,
+        "gpus": capacity.gpus,
+        "parked": seat.send is not None,
+    }
+
+
+def _lease(call: Call, task: Task) -> View:
+    wall = call.service.wall
+    expires = None if task.expires_at == NEVER else rfc3339(wall(task.expires_at))
+    started = None if task.started_at == NEVER else rfc3339(wall(task.started_at))
+    return {
+        "lease_id": int(task.lease_id),
+        "attempt": attempt_name(task.job_id, task.index, task.attempt),
+        "job_id": task.job_id,
+        "index": int(task.index),
+        "state": task.state.name,
+        "worker": task.worker,
+        "incarnation": task.incarnation,
+        "expires_at": expires,
+        "started_at": started,
+    }
