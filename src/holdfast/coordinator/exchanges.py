@@ -63,6 +63,7 @@ class Exchanges:
         if worker.send is not None:
             self._reply(worker, ())
         worker.number = exchange.number
+        worker.heard_at = self._coordinator.now()
         worker.capacity, worker.draining = exchange.capacity, exchange.draining
         worker.occupied = exchange.occupied
         worker.unseen = tuple(entry for entry in worker.unseen if entry[0] > exchange.seen)
@@ -72,11 +73,14 @@ class Exchanges:
         worker.held = frozenset(exchange.held)
         self._miss(worker)
         worker.stops = self._stops(worker)
-        self._renew(worker)
+        renewed = self._renew(worker)
         reported = exchange.started or exchange.done or exchange.failed or exchange.released
         # A worker we do not know is answered at once, the first time, and so asked who it is.
         stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
-        worker.has_news = bool(reported or worker.verdicts or worker.stops or stranger)
+        # A renewal is told at once: a worker that does not hear of it must stop starting.
+        worker.has_news = bool(
+            reported or worker.verdicts or worker.stops or stranger or renewed
+        )
 
     def unpark(self, exchange: Exchange) -> None:
         """Answer a parked exchange with nothing: it has waited long enough."""
@@ -251,21 +255,21 @@ class Exchanges:
         gone = worker.held - (holder.leases.keys() if holder is not None else frozenset())
         return tuple(Verdict(lease, LEASE_LOST, "the attempt was ended") for lease in sorted(gone))
 
-    def _renew(self, worker: Worker) -> None:
+    def _renew(self, worker: Worker) -> bool:
         """One record for all a worker holds, at half the term; heartbeats write nothing."""
         coordinator = self._coordinator
         holder = coordinator.state.holders.get((worker.worker, worker.incarnation))
         if holder is None or not worker.term_ms:
-            return
+            return False
         half = coordinator.now() + worker.term_ms // 2
         if holder.soonest <= half:
             # It is a lower bound: leases that ended may have left it behind.
             holder.find_soonest()
         if holder.soonest == NEVER or holder.soonest > half:
-            return
+            return False
         # What the worker does not hold is left to run out.
-        known = worker.held.union(*(leases for _, leases in worker.unseen))
-        coordinator.execute(
+        known = worker.known()
+        decision = coordinator.execute(
             c.ExtendLeases(
                 worker=worker.worker,
                 incarnation=worker.incarnation,
@@ -274,6 +278,20 @@ class Exchanges:
             ),
             actor=f"worker:{worker.worker}",
         )
+        return isinstance(decision, Accepted) and bool(decision.events)
+
+    def _good_ms(self, worker: Worker) -> int:
+        """How long after its exchange came the soonest lease ends that the worker knows of."""
+        holder = self._coordinator.state.holders.get((worker.worker, worker.incarnation))
+        if holder is None or not worker.term_ms:
+            return 0
+        soonest = holder.soonest
+        if soonest <= self._coordinator.now() + worker.term_ms // 2:
+            # It may be the bound of a lease that ended, or of one the worker does not hold.
+            known = worker.known()
+            held = (task.expires_at for lease, task in holder.leases.items() if lease in known)
+            soonest = min((end for end in held if end != NEVER), default=NEVER)
+        return 0 if soonest == NEVER else max(0, soonest - worker.heard_at)
 
     def _grant(self, pick: Pick) -> Run | None:
         worker = self.workers[pick.worker]
@@ -299,21 +317,22 @@ class Exchanges:
         spec = job.spec
         return Run(
             job.job_id, pick.slot, spec.kind, spec.target, spec.timeout_ms,
-            worker.term_ms, pick.alone, job.count, items,
+            worker.term_ms, pick.alone, job.count, items, spec.on_disconnect, spec.memory_bytes,
         )  # fmt: skip
 
     def _reply(self, worker: Worker, runs: tuple[Run, ...]) -> None:
         send = worker.send
-        who = worker.hello is None and bool(worker.term_ms)
-        reply = Reply(
-            worker.number, worker.verdicts, worker.stops, worker.recalls, runs, who=who
-        )
-        worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
-        worker.has_news = False
-        worker.last_reply = reply
         if runs:
             leases = frozenset([item.lease_id for run in runs for item in run.items])
             worker.unseen = (*worker.unseen, (worker.number, leases))
+        who = worker.hello is None and bool(worker.term_ms)
+        reply = Reply(
+            worker.number, worker.verdicts, worker.stops, worker.recalls, runs, who=who,
+            good_ms=self._good_ms(worker),
+        )  # fmt: skip
+        worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
+        worker.has_news = False
+        worker.last_reply = reply
         if send is not None:
             out = send
             self._coordinator.answer(lambda: out(reply), _drop)

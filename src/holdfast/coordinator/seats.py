@@ -27,6 +27,7 @@ class Worker(Struct):
     incarnation: int
     capacity: Capacity
     number: int = 0
+    heard_at: Instant = NEVER
     draining: bool = False
     occupied: int = 0
     term_ms: int = 0
@@ -42,6 +43,10 @@ class Worker(Struct):
     hello: Hello | None = None
     since: Instant = NEVER
     seen_at: Instant = NEVER
+
+    def known(self) -> frozenset[LeaseId]:
+        """What it holds, and what is on its way to it."""
+        return self.held.union(*(leases for _, leases in self.unseen))
 
     def queued(self, state: State) -> int:
         """How many leases wait behind another in a slot."""

@@ -79,7 +79,7 @@ class Member:
             self._cluster.seen[verdict.verdict] += 1
         if self._sent is not None and reply.number == self._sent.number:
             self._sent = None
-        self.agent.receive(reply)
+        self.agent.receive(reply, self.now_ms())
         self.poll()
 
     def freeze_for(self, ms: int) -> None:

@@ -100,7 +100,7 @@ class SteppedExecutor:
             self._lanes[number] = deque(a for a in lane if a not in back)
             self._harvest.released.extend(_released(attempt) for attempt in back)
 
-    def stop(self, lease_id: LeaseId) -> None:
+    def stop(self, lease_id: LeaseId, grace_ms: int | None = None) -> None:
         for number, lane in enumerate(self._lanes):
             for attempt in lane:
                 if attempt.item.lease_id == lease_id:

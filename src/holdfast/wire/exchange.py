@@ -40,6 +40,8 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
 
     `alone` marks a task whose last attempt ended in a death: its start must be durable (reported
     and answered) before it runs, so that a task which kills its host is found by name.
+    `on_disconnect` says what becomes of an attempt whose lease can no longer be renewed, and
+    `memory_bytes` how much memory it may use; zero for no bound.
     """
 
     job_id: JobId
@@ -51,6 +53,8 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     alone: bool
     task_count: int
     items: tuple[Item, ...]
+    on_disconnect: str = ""
+    memory_bytes: int = 0
 
 
 class Capacity(Struct, frozen=True, array_like=True, gc=False):
@@ -108,7 +112,10 @@ class Reply(Struct, frozen=True, array_like=True):
 
     `stops` end attempts that lost their right to run; `recalls` ask back leases that have not
     started, and the worker answers with `released` for those it could still take out. `refused`
-    says why this worker may not work at all; `who` asks it to introduce itself again.
+    says why this worker may not work at all; `who` asks it to introduce itself again. `good_ms` is
+    how long, counted from when the exchange came, every lease the worker holds is good at least,
+    those of `runs` included. The worker counts it from when it sent the exchange, so that it never
+    believes in a lease longer than the coordinator does. Zero where leases do not end by time.
     """
 
     number: int
@@ -118,3 +125,4 @@ class Reply(Struct, frozen=True, array_like=True):
     runs: tuple[Run, ...]
     refused: str = ""
     who: bool = False
+    good_ms: int = 0

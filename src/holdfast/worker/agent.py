@@ -3,28 +3,61 @@
 Whoever drives it calls `step`, carries the exchange it returns to the coordinator, and brings the
 reply back to `receive`. Reports are kept and repeated until a reply names their exchange. One
 exchange is under way at a time; only one that reported nothing is overtaken by a newer one.
+
+Where leases end by time, the agent knows how long it may act for them. Past that it starts
+nothing; what runs goes on, unless its job asked to be stopped, and is reported when somebody
+listens again.
 """
 
+from msgspec import structs
+
 from holdfast.core.ids import LeaseId, WorkerId
-from holdfast.wire.exchange import Capacity, Done, Exchange, Failed, Released, Reply, Run, Started
+from holdfast.core.spec import STOP
+from holdfast.wire.exchange import (
+    Capacity,
+    Done,
+    Exchange,
+    Failed,
+    Hello,
+    Released,
+    Reply,
+    Run,
+    Started,
+)  # fmt: skip
+from holdfast.worker.authority import SIGNS_A_TERM, Authority
 from holdfast.worker.executor import Executor, Harvest, Running
+
+__all__ = ["SIGNS_A_TERM", "START_REPORT_MS", "Agent", "is_empty"]
 
 START_REPORT_MS = 20
 """An attempt that runs longer than this is reported as started; shorter ones report their end."""
 
-SIGNS_A_TERM = 3
-"""How often in a term a worker with nothing to report shows that it is alive."""
-
 
 class Agent:
+    """`hello` is who this is, for those who have to be told. `report_bytes` bounds the results in
+    one exchange, where a transport has a bound; zero for none."""
+
     def __init__(
-        self, worker: WorkerId, incarnation: int, executor: Executor, capacity: Capacity
+        self,
+        worker: WorkerId,
+        incarnation: int,
+        executor: Executor,
+        capacity: Capacity,
+        *,
+        hello: Hello | None = None,
+        report_bytes: int = 0,
     ) -> None:
         self.worker = worker
         self.incarnation = incarnation
         self.executor = executor
         self.draining = False
+        self.hello = hello
         self._capacity = capacity
+        self._report_bytes = report_bytes
+        self._is_known = hello is None
+        self._must_speak = False
+        self._authority = Authority()
+        self._has_lapsed = False
         self._number = 0
         self._seen = 0
         self._under_way: Exchange | None = None
@@ -35,14 +68,23 @@ class Agent:
         self._done: list[Done] = []
         self._failed: list[Failed] = []
         self._released: list[Released] = []
-        self._sent_ms = 0
-        self._term_ms = 0
+
+    @property
+    def seen(self) -> int:
+        """The number of the last exchange that was answered."""
+        return self._seen
+
+    @property
+    def term_ms(self) -> int:
+        """How long leases are given for here, once that is known; zero for no limit."""
+        return self._authority.term_ms
 
     def step(self, now_ms: int) -> Exchange | None:
         """What to send now, if anything. Reports ride along with whatever is sent."""
         self._gather(now_ms)
+        self._mind_authority(now_ms)
         waiting = self._under_way
-        if waiting is not None and not _is_empty(waiting):
+        if waiting is not None and not is_empty(waiting):
             return None
         started = self._started(now_ms)
         if waiting is not None:
@@ -57,7 +99,11 @@ class Agent:
             held.pop(released.lease_id, None)
         if self._told:
             self._told &= held.keys()
-        self._sent_ms = now_ms
+        self._must_speak = False
+        self._authority.sent(self._number, now_ms)
+        done = self._done_within_bounds()
+        # What has a result that does not fit this time is still ours.
+        unsent = [report.lease_id for report in self._done[len(done) :]]
         self._under_way = Exchange(
             self.worker,
             self.incarnation,
@@ -65,25 +111,41 @@ class Agent:
             self._seen,
             self._capacity,
             tuple(started),
-            tuple(self._done),
+            tuple(done),
             tuple(self._failed),
             tuple(self._released),
-            tuple(held),
+            (*held, *unsent),
             self.executor.occupied(),
             self.draining,
+            None if self._is_known else self.hello,
         )
         return self._under_way
 
-    def receive(self, reply: Reply) -> None:
+    def speak_up(self) -> None:
+        """Have the next step say something, though there is nothing new to say."""
+        self._must_speak = True
+
+    def drain(self) -> None:
+        """Take nothing more and give back what has not begun; what runs may end."""
+        self.draining = True
+        self.executor.recall(self.unstarted())
+        self._let_go_of_starts()
+
+    def receive(self, reply: Reply, now_ms: int = 0) -> None:
         """The reports of that exchange are settled; what came with the answer is taken up.
 
         An answer counts once, and never after a later one: the coordinator was told by then that
-        what it granted in it did not arrive.
+        what it granted in it did not arrive. One that comes so late that its leases may be over
+        brings nothing to start.
         """
         sent = self._under_way
         if sent is None or not self._seen < reply.number <= sent.number:
             return
         self._seen = reply.number
+        self._is_known = self.hello is None or not reply.who
+        term_ms = max((run.term_ms for run in reply.runs), default=0)
+        self._authority.answered(reply.number, reply.good_ms, term_ms)
+        self._has_lapsed = self._has_lapsed and self._authority.has_ended(now_ms)
         if reply.number == sent.number:
             self._under_way = None
             self._done = self._done[len(sent.done) :]
@@ -93,9 +155,28 @@ class Agent:
             self._drop(stop.lease_id)
         if reply.recalls:
             self.executor.recall(frozenset(reply.recalls))
-        self._begin_durable_starts(reply.number)
+        may_start = not (self.draining or self._authority.has_ended(now_ms))
+        self._begin_durable_starts(reply.number, may_start=may_start)
         for run in reply.runs:
-            self._take_up(run)
+            self._take_up(run, may_start=may_start)
+
+    def make_smaller(self, told: Exchange) -> None:
+        """That exchange was too large to be taken: say less at a time, and where one result alone
+        is too large, its attempt has failed."""
+        if self._under_way is not told or not told.done:
+            return
+        self._under_way = None
+        whole = sum(len(report.result) for report in told.done)
+        if len(told.done) > 1:
+            self._report_bytes = max(1, whole // 2)
+            return
+        report = self._done.pop(0)
+        self._failed.append(
+            Failed(
+                report.job_id, report.index, report.lease_id, report.ran_ms, "failed",
+                f"its result of {whole} bytes is larger than the server takes", "", None,
+            )
+        )  # fmt: skip
 
     def next_due(self, now_ms: int) -> int:
         """When `step` has something to do that no event announces; zero for never.
@@ -110,8 +191,12 @@ class Agent:
         if len(self._held) > len(self._told):
             dues.append(now_ms + START_REPORT_MS)
         waiting = self._under_way
-        if self._held and self._term_ms and (waiting is None or _is_empty(waiting)):
-            dues.append(self._sent_ms + self._term_ms // SIGNS_A_TERM)
+        authority = self._authority
+        if self._held and authority.term_ms:
+            if waiting is None or is_empty(waiting):
+                dues.append(authority.sign_due())
+            if not self._has_lapsed:
+                dues.append(authority.ends_at)
         return min(dues, default=0)
 
     def unstarted(self) -> frozenset[LeaseId]:
@@ -126,23 +211,57 @@ class Agent:
     def finish(self, grace_ms: int) -> None:
         """Stop starting, wait for what runs, and have everything that is left reported."""
         self._absorb(self.executor.close(grace_ms))
-        for lease_id, (run, _) in list(self._starting.items()):
-            index = run.items[0].index
-            self._released.append(Released(run.job_id, index, lease_id, False))
-        self._starting.clear()
+        self._let_go_of_starts()
 
     def _has_changed(self, told: Exchange, now_ms: int) -> bool:
         """Whether there is something to say beside reports: a lane came free or was lost, we are
         leaving, or it is time for a sign of life, which renews leases that end by time."""
         if self.draining != told.draining or self.executor.occupied() != told.occupied:
             return True
-        sign = self._term_ms // SIGNS_A_TERM
-        return bool(self._held and sign) and now_ms >= self._sent_ms + sign
+        if self._must_speak or (not self._is_known and told.hello is None):
+            return True
+        sign_due = self._authority.sign_due()
+        return bool(self._held and sign_due) and now_ms >= sign_due
 
-    def _take_up(self, run: Run) -> None:
-        self._term_ms = run.term_ms
+    def _mind_authority(self, now_ms: int) -> None:
+        """Past its time nothing may begin any more: what has not begun is taken back at once, and
+        what must not outlive its lease is ended while the margin lasts."""
+        authority = self._authority
+        if self._has_lapsed or not self._held or not authority.has_ended(now_ms):
+            return
+        self._has_lapsed = True
+        self.executor.recall(self.unstarted())
+        self._let_go_of_starts()
+        for running in self.executor.running():
+            run = self._held.get(running.lease_id)
+            if run is not None and run.on_disconnect == STOP:
+                self._cut_off(running)
+        self._absorb(self.executor.harvest())
+
+    def _cut_off(self, running: Running) -> None:
+        self.executor.stop(running.lease_id, self._authority.margin_ms // 2)
+        self._released.append(Released(running.job_id, running.index, running.lease_id, True))
+
+    def _let_go_of_starts(self) -> None:
+        """Those whose start was told and waits to be durable have not begun."""
+        for lease_id, (run, _) in self._starting.items():
+            index = next(item.index for item in run.items if item.lease_id == lease_id)
+            self._released.append(Released(run.job_id, index, lease_id, False))
+        self._starting.clear()
+
+    def _done_within_bounds(self) -> list[Done]:
+        if not self._report_bytes:
+            return self._done
+        total = 0
+        for count, report in enumerate(self._done):
+            total += len(report.result)
+            if total > self._report_bytes and count:
+                return self._done[:count]
+        return self._done
+
+    def _take_up(self, run: Run, *, may_start: bool) -> None:
         self._held.update(dict.fromkeys([item.lease_id for item in run.items], run))
-        if self.draining:
+        if not may_start:
             self._released.extend(
                 Released(run.job_id, item.index, item.lease_id, False) for item in run.items
             )
@@ -152,12 +271,13 @@ class Agent:
         else:
             self.executor.assign(run)
 
-    def _begin_durable_starts(self, answered: int) -> None:
+    def _begin_durable_starts(self, answered: int, *, may_start: bool) -> None:
         """A start that was told in an answered exchange is durable: now it may run."""
         for lease_id, (run, told) in list(self._starting.items()):
-            if told and told <= answered:
+            if may_start and told and told <= answered:
                 del self._starting[lease_id]
-                self.executor.assign(run)
+                mine = tuple(item for item in run.items if item.lease_id == lease_id)
+                self.executor.assign(structs.replace(run, items=mine))
 
     def _started(self, now_ms: int) -> list[Started]:
         started: list[Started] = []
@@ -172,7 +292,8 @@ class Agent:
             if not told:
                 self._starting[lease_id] = (run, self._number + 1)
                 self._told.add(lease_id)
-                started.append(Started(run.job_id, run.items[0].index, lease_id, 0))
+                index = next(item.index for item in run.items if item.lease_id == lease_id)
+                started.append(Started(run.job_id, index, lease_id, 0))
         return started
 
     def _gather(self, now_ms: int) -> None:
@@ -215,5 +336,6 @@ class Agent:
             self.executor.stop(lease_id)
 
 
-def _is_empty(exchange: Exchange) -> bool:
+def is_empty(exchange: Exchange) -> bool:
+    """Whether it reports nothing: the coordinator may park it, and a newer one overtake it."""
     return not (exchange.started or exchange.done or exchange.failed or exchange.released)

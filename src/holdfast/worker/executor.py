@@ -57,11 +57,12 @@ class Executor(Protocol):
     def recall(self, lease_ids: frozenset[LeaseId]) -> None:
         """Take back those that have not started; they appear as `Released(started=False)`."""
 
-    def stop(self, lease_id: LeaseId) -> None:
+    def stop(self, lease_id: LeaseId, grace_ms: int | None = None) -> None:
         """End an attempt whose outcome nobody wants any more: nothing is reported for it.
 
         Unstarted: dropped. Running in a process: killed. Running in a thread: given up; its slot
-        stays occupied until the function returns, and what it returns is thrown away.
+        stays occupied until the function returns, and what it returns is thrown away. A process
+        gets `grace_ms` to end by itself, or the grace its executor gives.
         """
 
     def occupied(self) -> int:

@@ -110,7 +110,7 @@ class Keeper:
             elif isinstance(order, Recall):
                 self._recall(order.lease_ids)
             elif isinstance(order, Stop):
-                self._stop(order.lease_id)
+                self._stop(order.lease_id, order.grace_s)
             else:
                 self._close(order.deadline)
 
@@ -127,13 +127,13 @@ class Keeper:
             self._recalled.update(inside)
             lane.ask_back(inside)
 
-    def _stop(self, lease_id: LeaseId) -> None:
+    def _stop(self, lease_id: LeaseId, grace_s: float | None) -> None:
         for lane in self.lanes:
             self._release(lane.withdraw(frozenset((lease_id,))))
             if lease_id in lane.inside:
                 self._unwanted.add(lease_id)
                 if lane.slate.named()[0] == lease_id:
-                    self._end(lane)
+                    self._end(lane, grace_s)
                 else:
                     lane.ask_back([lease_id])
 
@@ -223,10 +223,11 @@ class Keeper:
         if child.pidfd is not None:
             self._selector.register(child.pidfd, selectors.EVENT_READ, lane)
 
-    def _end(self, lane: KeptLane) -> None:
+    def _end(self, lane: KeptLane, grace_s: float | None = None) -> None:
         """Ask the child and all it has started to end; the clock sees to those that do not."""
         if lane.child is not None and lane.kill_at is None:
-            lane.kill_at = time.monotonic() + self._kill_grace_s
+            grace_s = self._kill_grace_s if grace_s is None else grace_s
+            lane.kill_at = time.monotonic() + grace_s
             lane.child.signal(signal.SIGTERM)
 
     def _bury(self, lane: KeptLane, child: WarmChild) -> None:

@@ -21,9 +21,10 @@ class Recall(Struct, frozen=True):
 
 
 class Stop(Struct, frozen=True):
-    """Nobody wants this one any more, begun or not."""
+    """Nobody wants this one any more, begun or not. `grace_s` None: the usual."""
 
     lease_id: LeaseId
+    grace_s: float | None = None
 
 
 class Close(Struct, frozen=True):

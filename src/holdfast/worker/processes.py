@@ -82,9 +82,9 @@ class ProcessExecutor:
     def recall(self, lease_ids: frozenset[LeaseId]) -> None:
         self._keeper.tell(Recall(lease_ids))
 
-    def stop(self, lease_id: LeaseId) -> None:
+    def stop(self, lease_id: LeaseId, grace_ms: int | None = None) -> None:
         if self._leases.give_up(lease_id):
-            self._keeper.tell(Stop(lease_id))
+            self._keeper.tell(Stop(lease_id, None if grace_ms is None else grace_ms / 1_000))
 
     def occupied(self) -> int:
         if self._is_closed:

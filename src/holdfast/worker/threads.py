@@ -205,7 +205,7 @@ class ThreadExecutor:
         if self._release(lease_ids):
             self.bell.ring()
 
-    def stop(self, lease_id: LeaseId) -> None:
+    def stop(self, lease_id: LeaseId, grace_ms: int | None = None) -> None:
         entry = self._leases.entry(lease_id)
         if entry is None or not self._leases.give_up(lease_id):
             return

@@ -1,0 +1,257 @@
+"""A worker far from its coordinator: the agent's exchanges carried over a network that fails.
+
+An exchange that got no answer is sent again, the very same, after a pause that chance chooses. At
+most two are under way: one that is parked, and a newer one that overtakes it. A server that is
+away is never a reason to end, nor to stop what runs; how long what runs may go on is the agent's
+to judge.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from msgspec import Struct, structs
+
+from holdfast.wire.exchange import Exchange, Reply
+from holdfast.wire.http import FIRST_PAUSE_S, LONGEST_PAUSE_S, Rejected, Unreachable
+from holdfast.worker.agent import Agent, is_empty
+
+UNDER_WAY_MAX: Final = 2
+PARKED_S: Final = 30.0
+"""How long an exchange with nothing to say may stay unanswered: the server parks it for 20 s."""
+PROMPT_S: Final = 10.0
+ORDER_S: Final = 0.5
+"""How long an answer waits for one to an earlier exchange, which the server gave before it."""
+GOODBYE_S: Final = 5.0
+TOO_LARGE: Final = 413
+
+Carry = Callable[[Exchange, float], Awaitable[Reply]]
+"""Take an exchange to the coordinator and bring its answer, within so many seconds, or raise
+`Unreachable` or `Rejected`."""
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """`first_contact_s`: how long the server may be away before it was ever there.
+    `drain_ms`: how long what runs may take once the worker is asked to leave."""
+
+    first_contact_s: float = 10.0
+    drain_ms: int = 30_000
+
+
+class Remote:
+    """Drives one agent on one event loop. `tell` is given a line when somebody should know."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        carry: Carry,
+        *,
+        clock_ms: Callable[[], int],
+        tell: Callable[[str], None],
+        terms: Terms,
+    ) -> None:
+        self._agent = agent
+        self._carry = carry
+        self._clock_ms = clock_ms
+        self._tell = tell
+        self._terms = terms
+        self._loop = asyncio.get_running_loop()
+        self._bell = asyncio.Event()
+        self._flying: dict[int, asyncio.Task[Reply | None]] = {}
+        self._began = self._loop.time()
+        self._was_there = False
+        self._is_away = False
+        self._refusal = ""
+        # When what runs must have ended, once this worker was asked to leave.
+        self._leave_by: int | None = None
+        self._is_hurried = False
+
+    def wake(self) -> None:
+        """Something has ended. May be called from any thread, at any time."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._bell.set)
+
+    def leave(self) -> None:
+        """Take nothing more and go when what runs has ended; asked a second time, go now."""
+        if self._leave_by is None:
+            self._leave_by = self._clock_ms() + self._terms.drain_ms
+            self._agent.drain()
+        else:
+            self._is_hurried = True
+        self._bell.set()
+
+    async def work(self) -> bool:
+        """Until asked to leave, and gone. False when it had to go because nothing can run here."""
+        try:
+            while not self._must_go():
+                self._turn()
+                await self._rest(self._patience_s())
+            await self._go()
+        finally:
+            for task in self._flying.values():
+                task.cancel()
+            await asyncio.gather(*self._flying.values(), return_exceptions=True)
+            await asyncio.to_thread(self._agent.finish, 0)
+        return self._agent.executor.fatal is None
+
+    # One turn.
+
+    def _turn(self) -> None:
+        self._deliver()
+        while (exchange := self._agent.step(self._clock_ms())) is not None:
+            self._send(exchange)
+
+    def _must_go(self) -> bool:
+        if self._agent.executor.fatal is not None:
+            return True
+        if self._leave_by is None:
+            return False
+        return self._is_hurried or self._agent.is_idle() or self._clock_ms() >= self._leave_by
+
+    def _patience_s(self) -> float | None:
+        now_ms = self._clock_ms()
+        dues = [due for due in (self._agent.next_due(now_ms), self._leave_by) if due]
+        return max(0.0, (min(dues) - now_ms) / 1_000) if dues else None
+
+    async def _rest(self, seconds: float | None) -> None:
+        """Until something happens, or a time has come."""
+        try:
+            await asyncio.wait_for(self._bell.wait(), seconds)
+        except TimeoutError:
+            return
+        finally:
+            self._bell.clear()
+
+    # Exchanges on their way.
+
+    def _send(self, exchange: Exchange) -> None:
+        while len(self._flying) >= UNDER_WAY_MAX:
+            # Whoever was overtaken twice is not heard: its connection is dead.
+            self._flying.pop(min(self._flying)).cancel()
+        task = asyncio.create_task(self._bring(exchange))
+        self._flying[exchange.number] = task
+        task.add_done_callback(lambda _: self._bell.set())
+
+    def _deliver(self) -> None:
+        """Hand the answers to the agent in the order of their exchanges."""
+        while self._flying:
+            number = min(self._flying)
+            task = self._flying[number]
+            if not task.done():
+                return
+            del self._flying[number]
+            reply = None if task.cancelled() else task.result()
+            if reply is not None:
+                self._agent.receive(reply, self._clock_ms())
+
+    async def _bring(self, exchange: Exchange) -> Reply | None:
+        """The answer to this exchange, however often it must be sent; None where a newer one has
+        taken its place."""
+        pause = FIRST_PAUSE_S
+        while True:
+            try:
+                reply = await self._carry(exchange, self._answer_s(exchange))
+            except Unreachable as error:
+                self._note_absence(str(error), error)
+            except Rejected as error:
+                if error.problem.status == TOO_LARGE and exchange.done:
+                    self._agent.make_smaller(exchange)
+                    return None
+                self._note_absence(f"the server does not listen to this worker: {error}", error)
+            else:
+                self._note_presence()
+                refusal = _refusal_in(reply, exchange)
+                if not refusal:
+                    self._refusal = ""
+                    await self._let_earlier_ones_arrive(exchange.number)
+                    return reply
+                self._note_refusal(refusal)
+                if reply.who and exchange.hello is None:
+                    exchange = structs.replace(exchange, hello=self._agent.hello)
+            if self._is_overtaken(exchange.number):
+                return None
+            # Full jitter: a thousand workers must not come back in step.
+            await asyncio.sleep(random.uniform(0, pause))  # noqa: S311
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+            if self._is_overtaken(exchange.number):
+                return None
+
+    def _answer_s(self, exchange: Exchange) -> float:
+        if is_empty(exchange):
+            return PARKED_S
+        third_s = self._agent.term_ms / 3_000
+        return min(PROMPT_S, max(1.0, third_s)) if third_s else PROMPT_S
+
+    def _is_overtaken(self, number: int) -> bool:
+        return any(other > number for other in self._flying)
+
+    async def _let_earlier_ones_arrive(self, number: int) -> None:
+        """Two connections may bring two answers in the wrong order, and the work in the earlier
+        one would be lost. The server has given it, so it is about to arrive, or never will."""
+        earlier = [task for other, task in self._flying.items() if other < number]
+        if earlier:
+            _, late = await asyncio.wait(earlier, timeout=ORDER_S)
+            for task in late:
+                task.cancel()
+
+    # What people are told.
+
+    def _note_presence(self) -> None:
+        if not self._was_there:
+            self._tell("connected")
+        elif self._is_away:
+            self._tell("the server is back")
+        self._was_there, self._is_away = True, False
+
+    def _note_absence(self, why: str, error: Exception) -> None:
+        if not self._was_there:
+            spent = self._loop.time() - self._began
+            if isinstance(error, Rejected) or spent >= self._terms.first_contact_s:
+                raise error
+        elif not self._is_away:
+            self._is_away = True
+            self._tell(f"{why} What runs goes on.")
+
+    def _note_refusal(self, why: str) -> None:
+        if why != self._refusal:
+            self._refusal = why
+            self._tell(f"this worker may not work: {why}. It asks again.")
+
+    # Leaving.
+
+    async def _go(self) -> None:
+        """End what is left, give it back, and say goodbye, as far as anybody listens."""
+        agent = self._agent
+        if not agent.draining:
+            agent.drain()
+        if not self._was_there:
+            return
+        await asyncio.to_thread(agent.finish, 0)
+        give_up_at = self._loop.time() + GOODBYE_S
+        while not agent.is_idle() and self._loop.time() < give_up_at:
+            self._turn()
+            await self._rest(give_up_at - self._loop.time())
+            self._deliver()
+        if self._is_away or self._refusal or not agent.is_idle():
+            return
+        # Nothing is left to report, and such an exchange is parked. A second one has it answered,
+        # which proves that the first was heard.
+        agent.speak_up()
+        self._turn()
+        heard = max(self._flying, default=0)
+        agent.speak_up()
+        self._turn()
+        while agent.seen < heard and self._loop.time() < give_up_at:
+            await self._rest(give_up_at - self._loop.time())
+            self._deliver()
+
+
+def _refusal_in(reply: Reply, exchange: Exchange) -> str:
+    """Why this worker may not work at all; empty where it may. A verdict about no lease answers a
+    report, and where nothing was reported it is about the worker."""
+    if reply.refused:
+        return reply.refused
+    if not is_empty(exchange):
+        return ""
+    return next((verdict.why for verdict in reply.verdicts if not verdict.lease_id), "")

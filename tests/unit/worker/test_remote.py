@@ -1,0 +1,309 @@
+"""Exchanges over a network that fails: what is said again, in which order, and when it is over."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+import pytest
+
+from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.stepped import SteppedExecutor
+from holdfast.wire.bodies import Problem
+from holdfast.wire.exchange import Capacity, Exchange, Hello, Item, Reply, Run, Verdict
+from holdfast.wire.http import Rejected, Unreachable
+from holdfast.worker.agent import Agent, is_empty
+from holdfast.worker.remote import Remote, Terms
+
+TAKES_MS = 1_000
+HELLO = Hello("host", 7, "1.0")
+Answer = Callable[[Exchange], Awaitable[Reply]]
+
+
+def a_reply(number: int, *runs: Run) -> Reply:
+    return Reply(number, (), (), (), runs)
+
+
+def a_run(*leases: int, slot: int = 0) -> Run:
+    items = tuple(Item(Index(n), LeaseId(n), 1, b"x") for n in leases)
+    return Run(JobId("1"), slot, "function", "work", 0, 0, False, len(items), items)
+
+
+def away() -> Unreachable:
+    return Unreachable("http://there", "connection refused")
+
+
+def rejected(status: int) -> Rejected:
+    return Rejected(Problem(type="", title="no", status=status, detail="no", code="no"))
+
+
+class Line:
+    """The other end: answers are scripted by exchange number, the rest is parked until a newer
+    exchange comes."""
+
+    def __init__(self) -> None:
+        self.said: list[Exchange] = []
+        self.script: dict[int, list[Reply | Exception]] = {}
+        self.most_under_way = 0
+        self._under_way = 0
+        self._parked: dict[int, asyncio.Future[Reply]] = {}
+
+    async def carry(self, exchange: Exchange, answer_s: float) -> Reply:
+        self.said.append(exchange)
+        self._under_way += 1
+        self.most_under_way = max(self.most_under_way, self._under_way)
+        try:
+            return await self._answer(exchange)
+        finally:
+            self._under_way -= 1
+
+    async def _answer(self, exchange: Exchange) -> Reply:
+        for number in [number for number in self._parked if number < exchange.number]:
+            parked = self._parked.pop(number)
+            if not parked.done():
+                parked.set_result(a_reply(number))
+        script = self.script.get(exchange.number)
+        if script:
+            answer = script.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        if not is_empty(exchange):
+            return a_reply(exchange.number)
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._parked[exchange.number] = future
+        return await future
+
+
+class Post:
+    """A remote worker whose attempts take a second of a clock that moves by hand."""
+
+    def __init__(self, line: Line, *, first_contact_s: float = 10.0) -> None:
+        self.line = line
+        self.clock = ManualClock()
+        self.executor = SteppedExecutor(2, Random(1), takes_ms=TAKES_MS)
+        self.agent = Agent(
+            WorkerId("w"), 1, self.executor, Capacity(2, 2_000, 0, 0), hello=HELLO
+        )
+        self.told: list[str] = []
+        self.remote = Remote(
+            self.agent,
+            line.carry,
+            clock_ms=lambda: int(self.clock.now()),
+            tell=self.told.append,
+            terms=Terms(first_contact_s=first_contact_s),
+        )
+        self.work = asyncio.create_task(self.remote.work())
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Let the worker take turns until something is so. A bug shows as a test that hangs."""
+        while not is_so() and not self.work.done():
+            await asyncio.sleep(0)
+        if self.work.done() and not is_so():
+            self.work.result()
+
+    def pass_time(self, ms: int) -> None:
+        self.clock.advance(ms)
+        self.executor.advance(int(self.clock.now()))
+        self.remote.wake()
+
+    async def begin(self) -> None:
+        """Let what was given begin."""
+        await self.until(lambda: not self.agent.is_idle())
+        self.pass_time(1)
+
+    async def leave(self) -> bool:
+        self.remote.leave()
+        return await self.work
+
+
+def played(story: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(story(), 30)
+
+    asyncio.run(bounded())
+
+
+def test_an_exchange_without_an_answer_is_sent_again_the_very_same() -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [away(), away(), a_reply(1, a_run(5))]
+        post = Post(line)
+        await post.until(lambda: len(line.said) >= 4)
+        assert line.said[0] == line.said[1] == line.said[2]
+        assert line.said[3].held == (5,)
+        await post.leave()
+
+    played(story)
+
+
+def test_reports_overtake_an_exchange_that_is_parked_and_two_are_the_most() -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [a_reply(1, a_run(5, 6))]
+        post = Post(line)
+        await post.begin()
+        for _ in range(3):
+            post.pass_time(TAKES_MS)
+            await post.until(post.agent.is_idle)
+        done = [report.lease_id for said in line.said for report in said.done]
+        assert sorted(set(done)) == [5, 6]
+        assert line.most_under_way <= 2
+        await post.leave()
+
+    played(story)
+
+
+def test_answers_that_come_in_the_wrong_order_lose_no_work() -> None:
+    async def story() -> None:
+        late = asyncio.Event()
+        line = Line()
+        plain = line._answer
+
+        async def answer(exchange: Exchange) -> Reply:
+            if exchange.number == 2:
+                await late.wait()
+                return a_reply(2, a_run(6, slot=1))
+            if exchange.number == 3:
+                asyncio.get_running_loop().call_later(0.01, late.set)
+            return await plain(exchange)
+
+        line._answer = answer
+        line.script[1] = [a_reply(1, a_run(5))]
+        post = Post(line)
+        await post.begin()
+        await post.until(lambda: len(line.said) >= 2)
+        post.pass_time(TAKES_MS)
+        await post.until(lambda: any(said.held == (6,) for said in line.said))
+        await post.leave()
+
+    played(story)
+
+
+def test_a_worker_that_is_refused_asks_again_with_the_same_number() -> None:
+    async def story() -> None:
+        line = Line()
+        no = Reply(1, (), (), (), (), refused="w is at work elsewhere")
+        old = Reply(1, (Verdict(LeaseId(0), "REFUSED", "a later one is here"),), (), (), ())
+        line.script[1] = [no, no, old, a_reply(1)]
+        post = Post(line)
+        await post.until(lambda: len(line.said) >= 5)
+        assert [said.number for said in line.said[:5]] == [1, 1, 1, 1, 2]
+        assert [line for line in post.told if "may not work" in line] == [
+            "this worker may not work: w is at work elsewhere. It asks again.",
+            "this worker may not work: a later one is here. It asks again.",
+        ]
+        await post.leave()
+
+    played(story)
+
+
+def test_who_it_is_is_said_when_asked() -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [Reply(1, (), (), (), (), who=True)]
+        post = Post(line)
+        await post.until(lambda: len(line.said) >= 2)
+        assert line.said[1].hello == HELLO
+        await post.leave()
+
+    played(story)
+
+
+def test_a_server_that_is_away_ends_nothing_and_is_told_once() -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [a_reply(1, a_run(5))]
+        line.script[2] = [away(), rejected(401), away()]
+        post = Post(line)
+        await post.begin()
+        await post.until(lambda: len(line.said) >= 5)
+        assert [running.lease_id for running in post.executor.running()] == [5]
+        assert len(post.told) == 3
+        assert post.told[0] == "connected"
+        assert "What runs goes on" in post.told[1]
+        assert post.told[2] == "the server is back"
+        post.pass_time(TAKES_MS)
+        await post.until(post.agent.is_idle)
+        await post.leave()
+
+    played(story)
+
+
+@pytest.mark.parametrize("trouble", [away(), rejected(401), rejected(404)])
+def test_a_worker_that_was_never_heard_ends_with_the_reason(trouble: Exception) -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [trouble]
+        with pytest.raises(type(trouble)):
+            await Post(line, first_contact_s=0).work
+
+    played(story)
+
+
+def test_leaving_waits_for_what_runs_gives_back_the_rest_and_says_goodbye() -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [a_reply(1, a_run(5, 6))]
+        post = Post(line)
+        await post.begin()
+        post.remote.leave()
+        await post.until(lambda: any(said.released for said in line.said))
+        assert not post.work.done()
+        post.pass_time(TAKES_MS)
+        assert await post.work
+        assert [back.lease_id for said in line.said for back in said.released] == [6]
+        assert [done.lease_id for said in line.said for done in said.done] == [5]
+        assert (line.said[-1].draining, line.said[-1].held) == (True, ())
+
+    played(story)
+
+
+@pytest.mark.parametrize("is_hurried", [True, False])
+def test_what_does_not_end_in_time_is_released_without_charge(is_hurried: bool) -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [a_reply(1, a_run(5))]
+        post = Post(line)
+        await post.begin()
+        post.remote.leave()
+        await post.until(lambda: any(said.draining for said in line.said))
+        if is_hurried:
+            post.remote.leave()
+        else:
+            post.clock.advance(30_000)
+            post.remote.wake()
+        assert await post.work
+        assert [(r.lease_id, r.started) for said in line.said for r in said.released] == [(5, True)]
+
+    played(story)
+
+
+def test_what_is_too_large_for_the_server_is_told_and_ends_nothing_else() -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [a_reply(1, a_run(5))]
+        post = Post(line)
+        await post.begin()
+        await post.until(lambda: len(line.said) >= 2)
+        line.script[3] = [rejected(413)]
+        post.pass_time(TAKES_MS)
+        await post.until(lambda: any(said.failed for said in line.said))
+        await post.until(post.agent.is_idle)
+        await post.leave()
+
+    played(story)
+
+
+def test_a_worker_where_nothing_can_run_gives_everything_back_and_says_so() -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [a_reply(1, a_run(5))]
+        post = Post(line)
+        await post.begin()
+        post.executor.fatal = "no processes"
+        post.remote.wake()
+        assert not await post.work
+        assert [back.lease_id for said in line.said for back in said.released] == [5]
+
+    played(story)
