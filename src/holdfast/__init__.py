@@ -1,7 +1,8 @@
 """Jobs that survive the machines they run on.
 
 Everything a program needs is a name of this package: `holdfast.task` marks a function,
-`holdfast.open` starts a coordinator with local workers, `holdfast.errors` holds what may be raised.
+`holdfast.open` starts a coordinator with local workers, `holdfast.connect` uses a server,
+`holdfast.errors` holds what may be raised.
 
 A name is loaded when it is first asked for, because the command line and every child process
 import this package and most of them need none of it. Type checkers read `__init__.pyi` instead,
@@ -19,6 +20,7 @@ PUBLIC: Final[Mapping[str, tuple[str, str]]] = {
     "Handle": ("holdfast.client.handles", "Handle"),
     "Holdfast": ("holdfast.client.holdfast", "Holdfast"),
     "Job": ("holdfast.client.handles", "Job"),
+    "connect": ("holdfast.client.connecting", "connect"),
     "errors": ("holdfast.errors", ""),
     "open": ("holdfast.client.opening", "open"),
     "task": ("holdfast.client.task", "task"),

@@ -1,4 +1,5 @@
 from holdfast import errors as errors
+from holdfast.client.connecting import connect as connect
 from holdfast.client.handles import Handle as Handle
 from holdfast.client.handles import Job as Job
 from holdfast.client.holdfast import Holdfast as Holdfast
@@ -6,4 +7,4 @@ from holdfast.client.opening import open as open
 from holdfast.client.task import task as task
 
 __version__: str
-__all__ = ["Handle", "Holdfast", "Job", "__version__", "errors", "open", "task"]
+__all__ = ["Handle", "Holdfast", "Job", "__version__", "connect", "errors", "open", "task"]

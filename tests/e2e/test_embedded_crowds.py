@@ -57,7 +57,7 @@ def test_several_maps_are_fed_and_read_side_by_side(tmp_path: Path) -> None:
 
 def test_a_job_is_watched_as_long_as_somebody_holds_a_handle(tmp_path: Path) -> None:
     def watched() -> list[str]:
-        return sorted(hf._local.call(lambda coordinator: coordinator.watchers.held()))
+        return sorted(hf._backend.call(lambda coordinator: coordinator.watchers.held()))
 
     with holdfast.open(tmp_path, workers=1) as hf:
         first = hf.submit(chores.square, 1)

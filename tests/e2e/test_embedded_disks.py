@@ -82,7 +82,7 @@ def test_a_disk_that_takes_no_more_ends_every_call_and_the_folder_opens_again(
         hf.close()
         limit(most)
         with holdfast.open(state, workers=1) as hf:
-            found = [n for n in range(1, 9) if hf._local.call(
+            found = [n for n in range(1, 9) if hf._backend.call(
                 lambda coordinator: str(n) in coordinator.state.jobs)]
             assert found in ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]), found
             assert all(hf.job(n).state == "PENDING" for n in found[:5])

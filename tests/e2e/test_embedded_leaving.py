@@ -156,7 +156,7 @@ def test_who_waits_in_another_thread_is_told_that_the_folder_was_closed(tmp_path
     thread.start()
     hf.close()
     thread.join(PATIENCE_S)
-    assert [str(error) for error in told] == [str(hf._local._closed())]
+    assert [str(error) for error in told] == [str(hf._backend._closed())]
     assert not running.done()
     # The thread that was given up still waits at the pipe.
     Path(gate).write_text("go on")

@@ -147,7 +147,7 @@ def test_too_many_failed_items_stop_the_whole_map(opened: Open) -> None:
 
 
 def _events(hf: holdfast.Holdfast) -> list[object]:
-    folder = hf._local.path
+    folder = hf._backend.path
     return [event for told in look_into(folder).records() for event in told.record.events]
 
 

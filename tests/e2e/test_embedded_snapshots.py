@@ -44,7 +44,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 
 
 def snapshotter_of(hf: Holdfast) -> Any:
-    return hf._local._embedded.snapshotter
+    return hf._backend._embedded.snapshotter
 
 
 def installed(folder: Path) -> list[int]:
@@ -135,7 +135,7 @@ def test_what_earlier_openings_wrote_counts_towards_a_snapshot(
     hf = opened(snapshot_bytes=NEVER_BYTES)
     for number in range(20):
         hf.submit(chores.square, number).result(PATIENCE_S)
-    written = hf._local._embedded.coordinator.written
+    written = hf._backend._embedded.coordinator.written
     hf.close()
     hf = opened(snapshot_bytes=written)
     hf.submit(chores.square, 1).result(PATIENCE_S)
@@ -188,7 +188,7 @@ def test_foreign_files_and_leftovers_beside_the_snapshots_are_no_trouble(
 
 
 def test_a_snapshot_that_cannot_be_recorded_leaves_nobody_waiting(opened: Open) -> None:
-    embedded = opened()._local._embedded
+    embedded = opened()._backend._embedded
     nonsense: Any = "not a position"
     command = c.InstallSnapshot(at_position=nonsense, state_hash="")
     with pytest.raises(LogFailed):

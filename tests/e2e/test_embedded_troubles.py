@@ -51,7 +51,7 @@ def test_a_feeder_interrupted_before_it_began_keeps_nobody_from_leaving(tmp_path
     job = hf.map(chores.square, [1])
     assert list(job.results()) == [1]
     # As Ctrl-C leaves it between being made and being started.
-    unborn = Feeder(hf._local, JobFeed(JobId(job.id)), Chunks([], bytes, digests=False), 0)
+    unborn = Feeder(hf._backend, JobFeed(JobId(job.id)), Chunks([], bytes, digests=False), 0)
     hf._feeders.append(unborn)
     # Another map does not forget it: it may yet begin.
     assert list(hf.map(chores.square, [2]).results()) == [4]
@@ -85,7 +85,7 @@ def test_lanes_that_do_not_all_fit_give_back_the_descriptors_they_took() -> None
 
 def test_who_asks_while_it_turns_out_that_nothing_can_run_is_told(tmp_path: Path) -> None:
     with holdfast.open(tmp_path, workers=1) as hf:
-        engine, worker = hf._local._embedded.engine, hf._local._worker
+        engine, worker = hf._backend._embedded.engine, hf._backend._worker
         asked, told = threading.Event(), []
 
         def find_out() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from holdfast.client.backend import Decode
 from holdfast.client.errors import Refused
 from holdfast.client.task import Options, options_of
 from holdfast.core.spec import JobSpec
@@ -20,8 +21,6 @@ from holdfast.worker.plans import decoder_for
 MAX_PAYLOAD_BYTES = 1024 * 1024
 
 REMEMBERED = 1_024
-
-Decode = Callable[[bytes], Any]
 
 
 class Call(Struct, frozen=True):
@@ -99,12 +98,12 @@ def digest_of(spec: JobSpec, *parts: bytes) -> bytes:
     return digest.digest()
 
 
-def decoder_of_spec(spec: JobSpec) -> Decode:
+def decoder_of(kind: str, target: str) -> Decode:
     """For a job found again: by its function's hints where the function can be found."""
-    if spec.kind == "pickle":
+    if kind == "pickle":
         return lambda data: decode_result(data, pickle=True)
     try:
-        return _decoder(resolve(spec.target), pickle=False)
+        return _decoder(resolve(target), pickle=False)
     except Exception:  # noqa: BLE001 - results can be read without the code that made them
         return decode_result
 

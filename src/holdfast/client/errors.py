@@ -2,15 +2,18 @@
 
 HoldfastError
 ├── Refused            the request was understood and not accepted; `code` says why
+│   └── NotAllowed     the server does not know this token, or the token may not do this
 ├── TaskFailed         a task ended without a result; carries the traceback of user code
 ├── JobFailed          a whole job ended without success
 └── Closed             this handle's program part was closed, or belongs to another process
-OperatingError         the world failed (LogFailed, LogInUse, LogDamaged, NewerFormat, DiskFull)
+OperatingError         the world failed (LogFailed, LogInUse, LogDamaged, NewerFormat, DiskFull,
+                       Unreachable: a server did not answer)
 CannotName, CannotFind, CannotEncode, MissingGuard    something about the function itself
 """
 
 from holdfast.coordinator.inspect import DiskFull, LogDamaged, LogInUse, NewerFormat
 from holdfast.core.errors import LogFailed, OperatingError
+from holdfast.wire.errors import Unreachable
 from holdfast.worker.functions import CannotFind, CannotName, MissingGuard
 from holdfast.worker.payloads import CannotEncode
 
@@ -27,9 +30,11 @@ __all__ = [
     "LogInUse",
     "MissingGuard",
     "NewerFormat",
+    "NotAllowed",
     "OperatingError",
     "Refused",
     "TaskFailed",
+    "Unreachable",
 ]
 
 
@@ -43,6 +48,10 @@ class Refused(HoldfastError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class NotAllowed(Refused):
+    """The server does not know this token, or the token may not do this."""
 
 
 class TaskFailed(HoldfastError):
@@ -73,4 +82,4 @@ class JobFailed(HoldfastError):
 
 
 class Closed(HoldfastError):
-    """The folder was closed, or this is a forked copy that never owned it."""
+    """The folder or connection was closed, or this is a forked copy that never owned it."""

@@ -1,7 +1,7 @@
 """What a program knows of one job: filled by the coordinator, read by whoever waits.
 
-Everything here is durable when it arrives. The coordinator's thread writes under the lock and
-never waits; readers wait on the condition, async ones are called back.
+Everything here is durable when it arrives. Whoever tells writes under the lock and never waits;
+readers wait on the condition, async ones are called back.
 """
 
 import threading
@@ -10,7 +10,6 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.watch import JobNow
 from holdfast.core.ids import Index, JobId, Position
 from holdfast.core.task import STATE_OF_CELL, TaskState
@@ -27,16 +26,11 @@ SHOWN: Final = bytes(
 
 
 class FeedRef:
-    """What the coordinator holds of a feed: gone when the last handle to the job is gone."""
+    """What whoever tells holds of a feed: gone when the last handle to the job is gone."""
 
-    def __init__(
-        self, feed: "JobFeed", post: Callable[[Callable[[Coordinator], None]], None]
-    ) -> None:
+    def __init__(self, feed: "JobFeed", leave: Callable[["FeedRef"], None]) -> None:
         self.job_id = feed.job_id
-        self._feed = weakref.ref(feed, lambda _: post(self._leave))
-
-    def _leave(self, coordinator: Coordinator) -> None:
-        coordinator.watchers.remove(self)
+        self._feed = weakref.ref(feed, lambda _: leave(self))
 
     def _tell(self, what: str, *args: Any) -> None:
         feed = self._feed()
@@ -80,16 +74,22 @@ class JobFeed:
         self.done_count = 0
         self._callbacks: list[Callable[[], None]] = []
 
-    # Called on the coordinator's thread.
+    # Called by whoever tells: the coordinator's thread, or the one that reads a stream.
 
     def begin(self, now: JobNow) -> None:
+        """The job as it stands. Told again, it is only news where it differs from what is known:
+        whoever tells may have lost the thread meanwhile."""
         with self.changed:
-            self.cells = bytearray(now.states.translate(SHOWN))
-            self.positions = now.ends
-            self.done_count = len(self.cells) - self.cells.count(UNFINISHED)
-            if self.done_count:
-                done = [index for index, cell in enumerate(self.cells) if cell != UNFINISHED]
-                self.order.extend(sorted(done, key=self.positions.__getitem__))
+            cells = now.states.translate(SHOWN)
+            if self.begun:
+                self._compare(cells, now.ends)
+            else:
+                self.cells = bytearray(cells)
+                self.positions = now.ends
+            done = len(cells) - cells.count(UNFINISHED)
+            if done and not self.begun:
+                self._append([place for place, cell in enumerate(cells) if cell != UNFINISHED])
+            self.done_count = done
             self.sealed, self.state, self.reason = now.sealed, now.ended, now.reason
             self.begun = True
             self._announce()
@@ -118,9 +118,7 @@ class JobFeed:
 
     def reopened(self, indices: Sequence[Index]) -> None:
         with self.changed:
-            again = frozenset(indices)
-            # The order only grows, because readers count along it; what no longer counts is named.
-            self.superseded.update(p for p, index in enumerate(self.order) if index in again)
+            self._supersede(indices)
             for index in indices:
                 self.cells[index] = UNFINISHED
             self.done_count -= len(indices)
@@ -136,6 +134,11 @@ class JobFeed:
         with self.changed:
             self.error = error
             self._announce()
+
+    def mended(self) -> None:
+        """What broke is whole again: waiting makes sense anew."""
+        with self.changed:
+            self.error = None
 
     # Called by whoever waits.
 
@@ -155,6 +158,34 @@ class JobFeed:
         with self.changed:
             if callback in self._callbacks:
                 self._callbacks.remove(callback)
+
+    def _compare(self, cells: bytes, ends: "array[int]") -> None:
+        """Take a new picture of a job that is known: what finished meanwhile is told in the order
+        of the log, what finished again comes again, and what is known already is left alone."""
+        self._grow(len(cells))
+        known, places = self.cells, self._places()
+        ends.frombytes(bytes(8 * (len(cells) - len(ends))))
+        if known == cells and places == ends:
+            return
+        differ = [
+            index
+            for index, cell in enumerate(cells)
+            if known[index] != cell or (cell != UNFINISHED and places[index] != ends[index])
+        ]
+        self._supersede([index for index in differ if known[index] != UNFINISHED])
+        # In place, because readers hold on to both; and as ever the state last.
+        places[:] = ends
+        known[:] = cells
+        self._append([index for index in differ if cells[index] != UNFINISHED])
+
+    def _append(self, done: list[int]) -> None:
+        self.order.extend(sorted(done, key=self.positions.__getitem__))
+
+    def _supersede(self, indices: Sequence[int]) -> None:
+        """The order only grows, because readers count along it; what no longer counts is named."""
+        if indices:
+            again = frozenset(indices)
+            self.superseded.update(p for p, index in enumerate(self.order) if index in again)
 
     def _grow(self, count: int) -> None:
         more = count - len(self.cells)

@@ -8,11 +8,10 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
+from holdfast.client.backend import Backend
 from holdfast.client.errors import Refused
 from holdfast.client.feed import JobFeed
 from holdfast.client.handles import Feeding
-from holdfast.client.local import Local
-from holdfast.core import commands as c
 
 CHUNK_ITEMS = 1_000
 CHUNK_BYTES = 512 * 1024
@@ -47,16 +46,18 @@ class Chunks:
         self._taker: threading.Thread | None = None
         self.exhausted = False
 
-    def next(self) -> tuple[bytes, ...]:
-        """The next items, as soon as there are enough or time is up; raises what the source did."""
+    def next(self, patience_s: float | None = None) -> tuple[bytes, ...]:
+        """The next items, as soon as there are enough or time is up; raises what the source did.
+        None at all where the source was silent for as long as `patience_s`."""
         if self._taker is None:
             self._taker = threading.Thread(target=self._take, name="holdfast-source", daemon=True)
             self._taker.start()
         chunk: list[bytes] = []
         size = 0
         with self._changed:
-            self._await(self._is_something, None, items=1, size=1)
-            self._await(self._is_enough, CHUNK_SECONDS, items=CHUNK_ITEMS, size=CHUNK_BYTES)
+            self._await(self._is_something, patience_s, items=1, size=1)
+            if self._is_something():
+                self._await(self._is_enough, CHUNK_SECONDS, items=CHUNK_ITEMS, size=CHUNK_BYTES)
             while self._taken and len(chunk) < CHUNK_ITEMS and size < CHUNK_BYTES:
                 chunk.append(self._taken.popleft())
                 size += len(chunk[-1])
@@ -137,8 +138,8 @@ class Chunks:
 class Feeder(Feeding):
     """Feeds the rest of a map from a thread of its own, so that results can be read meanwhile."""
 
-    def __init__(self, local: Local, feed: JobFeed, chunks: Chunks, fed: int) -> None:
-        self._local = local
+    def __init__(self, backend: Backend, feed: JobFeed, chunks: Chunks, fed: int) -> None:
+        self._backend = backend
         self._feed = feed
         self._chunks = chunks
         self._fed = fed
@@ -154,7 +155,8 @@ class Feeder(Feeding):
         self._join(None)
 
     def stop(self) -> None:
-        """Give up feeding: the job stays open and is settled by the next opening. A source that
+        """Give up feeding: the job stays open and is settled by the next opening, or by a
+        server that hears no more of us. A source that
         is stuck is not waited for; what it yields later finds the folder closed."""
         self._stopping = True
         self._chunks.stop()
@@ -171,9 +173,7 @@ class Feeder(Feeding):
     def _run(self) -> None:
         try:
             while not self._chunks.exhausted and not self._stopping:
-                self._feed.wait_for(self._has_room, None)
-                if not self._stopping:
-                    self._add(self._chunks.next())
+                self._feed_some(self._backend.silence_s)
             if not self._stopping:
                 self._seal(interrupted=False)
         except BaseException as error:  # noqa: BLE001 - it is told to whoever waits for the job
@@ -182,25 +182,25 @@ class Feeder(Feeding):
         finally:
             self.is_over = True
 
+    def _feed_some(self, silence_s: float | None) -> None:
+        """Feed a chunk. Where the workers or the source take their time, say that we live."""
+        items: tuple[bytes, ...] = ()
+        if self._feed.wait_for(self._has_room, silence_s) and not self._stopping:
+            items = self._chunks.next(silence_s)
+        if items:
+            self._add(items)
+        elif not self._chunks.exhausted and not self._stopping:
+            self._backend.still_feeding(self._feed.job_id)
+
     def _has_room(self) -> bool:
         return self._stopping or self._fed - self._feed.done_count < WINDOW_ITEMS
 
     def _add(self, items: tuple[bytes, ...]) -> None:
-        if items:
-            self._local.execute(
-                c.AddTasks(
-                    job_id=self._feed.job_id,
-                    first=self._fed,
-                    items=items,
-                    digest=self._chunks.digest(),
-                )
-            )
-            self._fed += len(items)
+        self._backend.add_items(self._feed.job_id, self._fed, items, self._chunks.digest())
+        self._fed += len(items)
 
     def _seal(self, *, interrupted: bool) -> None:
-        self._local.execute(
-            c.SealJob(job_id=self._feed.job_id, count=self._fed, interrupted=interrupted)
-        )
+        self._backend.seal(self._feed.job_id, self._fed, interrupted=interrupted)
 
     def _give_up(self, error: BaseException) -> None:
         """A cancelled job takes no more items, which is no trouble; anything else interrupts.

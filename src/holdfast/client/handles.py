@@ -8,71 +8,22 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any, Generic, Literal, TypeVar, overload
 
-from holdfast.client.errors import JobFailed, Refused, TaskFailed
+from holdfast.client.backend import Backend, Decode, Outcomes
+from holdfast.client.errors import JobFailed, TaskFailed
 from holdfast.client.feed import UNFINISHED, JobFeed
-from holdfast.client.local import Local
 from holdfast.client.progress import wait_with_bar
-from holdfast.core import commands as c
-from holdfast.core import events as e
-from holdfast.core.ids import Index, JobId, Position, task_name
-from holdfast.core.job import job_state
-from holdfast.core.task import TaskState
+from holdfast.core.errors import OperatingError
 
 R = TypeVar("R")
-
-Decode = Callable[[bytes], Any]
-
-
-class Outcomes:
-    """Reads results and errors from the log, a record at a time: neighbours share one."""
-
-    def __init__(
-        self, local: Local, job_id: JobId, decode: Decode, *, return_exceptions: bool = False
-    ) -> None:
-        self._return_exceptions = return_exceptions
-        self._local = local
-        self._job_id = job_id
-        self._decode = decode
-        self._position = Position(0)
-        self._results: dict[Index, bytes] = {}
-        self._ends: dict[Index, e.End] = {}
-
-    def value(self, index: Index, state: int, position: Position) -> Any:
-        """The result of a task, or the error it ended with, raised."""
-        if position != self._position:
-            self._load(position)
-        if state == TaskState.SUCCEEDED:
-            return self._decode(self._results[index])
-        end = self._ends.get(index)
-        error, traceback = ("", "") if end is None else (end.error, end.traceback)
-        failure = TaskFailed(
-            task_name(self._job_id, index), TaskState(state).name, error, traceback
-        )
-        if self._return_exceptions:
-            return failure
-        raise failure
-
-    def _load(self, position: Position) -> None:
-        self._results, self._ends = {}, {}
-        for event in self._local.record(position).events:
-            if getattr(event, "job_id", None) != self._job_id:
-                continue
-            if isinstance(event, e.TasksCompleted):
-                self._results.update((commit.index, commit.result) for commit in event.commits)
-            elif isinstance(event, e.TaskCommitted):
-                self._results[event.commit.index] = event.commit.result
-            elif isinstance(event, e.TasksQuarantined | e.TasksKilled):
-                self._ends.update((end.index, end) for end in event.ends)
-        self._position = position
 
 
 class Job(Generic[R]):
     """A job of many tasks: a map, or an array."""
 
     def __init__(
-        self, local: Local, feed: JobFeed, decode: Decode, feeding: "Feeding | None" = None
+        self, backend: Backend, feed: JobFeed, decode: Decode, feeding: "Feeding | None" = None
     ) -> None:
-        self._local = local
+        self._backend = backend
         self._feed = feed
         self._decode = decode
         self._feeding = feeding
@@ -84,18 +35,9 @@ class Job(Generic[R]):
     @property
     def state(self) -> str:
         """PENDING, RUNNING, SUCCEEDED, FAILED, KILLED or UNSCHEDULABLE."""
-        if self._feed.state and not self._local.is_foreign():
+        if self._feed.state and not self._backend.is_foreign():
             return self._feed.state
-        job_id = self._feed.job_id
-
-        def ask(coordinator: Any) -> str | None:
-            job = coordinator.state.jobs.get(job_id)
-            return None if job is None else job_state(job).value
-
-        found = self._local.call(ask)
-        if found is None:
-            raise Refused("gone", f"job {job_id} left memory; `holdfast job show` reads the log")
-        return found
+        return self._backend.state_of(self._feed.job_id)
 
     @property
     def reason(self) -> str:
@@ -107,7 +49,7 @@ class Job(Generic[R]):
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> bool:
         """Wait until the job has ended, well or not; False when the time is up first. `progress`
         draws a bar on a terminal, and then waits for the end."""
-        self._local.check_waitable(self._feed.state)
+        self._backend.check_waitable(self._feed.state)
 
         def wait(seconds: float | None) -> bool:
             return self._feed.wait_for(lambda: bool(self._feed.state), seconds)
@@ -118,7 +60,7 @@ class Job(Generic[R]):
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the job. False when it had ended already."""
-        return bool(self._local.execute(c.KillJob(job_id=self._feed.job_id, reason=reason)))
+        return self._backend.cancel_job(self._feed.job_id, reason)
 
     @overload
     def results(self, *, return_exceptions: Literal[False] = False) -> "Results[R]": ...
@@ -143,10 +85,10 @@ class Job(Generic[R]):
         return self._results(in_order=False, return_exceptions=return_exceptions)
 
     def _results(self, *, in_order: bool, return_exceptions: bool) -> "Results[Any]":
-        outcomes = Outcomes(
-            self._local, self._feed.job_id, self._decode, return_exceptions=return_exceptions
+        outcomes = self._backend.outcomes(
+            self._feed, self._decode, return_exceptions=return_exceptions
         )
-        return Results(self._local, self._feed, outcomes, self._feeding, in_order=in_order)
+        return Results(self._backend, self._feed, outcomes, self._feeding, in_order=in_order)
 
     def __len__(self) -> int:
         """How many tasks the job has; so far, while it is being fed."""
@@ -185,14 +127,14 @@ class Results(Generic[R]):
 
     def __init__(
         self,
-        local: Local,
+        backend: Backend,
         feed: JobFeed,
-        outcomes: "Outcomes",
+        outcomes: Outcomes,
         feeding: Feeding | None,
         *,
         in_order: bool,
     ) -> None:
-        self._local = local
+        self._backend = backend
         self._feed = feed
         self._feeding = feeding
         self._outcomes = outcomes
@@ -201,7 +143,7 @@ class Results(Generic[R]):
 
     def __iter__(self) -> Iterator[R]:
         while True:
-            self._local.check_open()
+            self._check()
             self._feed.wait_for(self._is_ready, None)
             if self._is_over():
                 return
@@ -209,12 +151,21 @@ class Results(Generic[R]):
 
     async def __aiter__(self) -> AsyncIterator[R]:
         while True:
-            self._local.check_open()
+            self._check()
             await until(self._feed, self._is_ready)
             if self._is_over():
                 return
-            for value in self._ready():
-                yield value
+            for index, state, position in self._ended():
+                try:
+                    found = await read(self._outcomes, index, state, position)
+                except OperatingError:
+                    self._next -= 1
+                    raise
+                yield found
+
+    def _check(self) -> None:
+        self._backend.check_open()
+        self._backend.check_waitable(self._feed.state)
 
     def _is_ready(self) -> bool:
         feed, place = self._feed, self._next
@@ -236,34 +187,47 @@ class Results(Generic[R]):
         return True
 
     def _ready(self) -> Iterator[R]:
-        """Everything that can be had without waiting, in turn."""
-        feed, value = self._feed, self._outcomes.value
+        """Everything that can be had without waiting for a task, in turn."""
+        value = self._outcomes.value
+        for index, state, position in self._ended():
+            try:
+                found = value(index, state, position)
+            except OperatingError:
+                self._next -= 1  # Nobody could tell: whoever asks again begins here.
+                raise
+            yield found
+
+    def _ended(self) -> Iterator[tuple[int, int, int]]:
+        """The tasks that can be read now: where each is, how it ended, and where that is told."""
+        feed = self._feed
         cells, positions = feed.cells, feed.positions
         if self._in_order:
             found = cells.find(UNFINISHED, self._next)
             stop = len(cells) if found < 0 else found
+            self._outcomes.expect(range(stop), self._next, stop)
         else:
             stop = len(feed.order)
+            self._outcomes.expect(feed.order, self._next, stop)
         while self._next < stop:
             place = self._next
             index = place if self._in_order else feed.order[place]
-            unfinished = cells[index] == UNFINISHED
-            if unfinished and self._in_order:
+            state = cells[index]
+            if state == UNFINISHED and self._in_order:
                 return  # It was sent back just now: its place is kept for it.
             self._next += 1
             # In the order of finishing, a task that was sent back comes again later.
-            if not unfinished and (self._in_order or place not in feed.superseded):
-                yield value(Index(index), cells[index], Position(positions[index]))
+            if state != UNFINISHED and (self._in_order or place not in feed.superseded):
+                yield index, state, positions[index]
 
 
 class Handle(Generic[R]):
     """One submitted call."""
 
-    def __init__(self, local: Local, feed: JobFeed, decode: Decode) -> None:
-        self._local = local
+    def __init__(self, backend: Backend, feed: JobFeed, decode: Decode) -> None:
+        self._backend = backend
         self._feed = feed
-        self._job: Job[R] = Job(local, feed, decode)
-        self._outcomes = Outcomes(local, feed.job_id, decode)
+        self._job: Job[R] = Job(backend, feed, decode)
+        self._outcomes = backend.outcomes(feed, decode)
 
     @property
     def id(self) -> str:
@@ -282,7 +246,7 @@ class Handle(Generic[R]):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the task has a result or has ended without; False when the time is up."""
-        self._local.check_waitable(self._feed.state)
+        self._backend.check_waitable(self._feed.state)
         return self._feed.wait_for(self._is_ready, timeout)
 
     def result(self, timeout: float | None = None) -> R:
@@ -306,9 +270,11 @@ class Handle(Generic[R]):
         return self._awaited().__await__()
 
     async def _awaited(self) -> R:
-        self._local.check_waitable(self._feed.state)
+        self._backend.check_waitable(self._feed.state)
         await until(self._feed, self._is_ready)
-        return self._value()
+        feed = self._feed
+        value: R = await read(self._outcomes, 0, feed.cells[0], feed.positions[0])
+        return value
 
     def _is_ready(self) -> bool:
         cells = self._feed.cells
@@ -316,7 +282,7 @@ class Handle(Generic[R]):
 
     def _value(self) -> R:
         feed = self._feed
-        value: R = self._outcomes.value(Index(0), feed.cells[0], Position(feed.positions[0]))
+        value: R = self._outcomes.value(0, feed.cells[0], feed.positions[0])
         return value
 
     def __repr__(self) -> str:
@@ -326,8 +292,15 @@ class Handle(Generic[R]):
         return self._job._repr_html_()
 
 
+async def read(outcomes: Outcomes, index: int, state: int, position: int) -> Any:
+    """How a task ended; the loop is not held up where that has to be fetched."""
+    if not outcomes.holds(index, position):
+        await asyncio.to_thread(outcomes.fetch, index, position)
+    return outcomes.value(index, state, position)
+
+
 async def until(feed: JobFeed, ready: Callable[[], bool]) -> None:
-    """Wait on an event loop until `ready`, woken by the coordinator's thread."""
+    """Wait on an event loop until `ready`, woken by whoever tells the feed."""
     loop = asyncio.get_running_loop()
     changed = asyncio.Event()
 

@@ -7,26 +7,21 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar
 
+from holdfast.client.backend import Backend
 from holdfast.client.calls import (
     Call,
     array_call,
-    decoder_of_spec,
+    decoder_of,
     digest_of,
     map_call,
     single_call,
 )
 from holdfast.client.errors import Refused
-from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.client.feeder import Chunks, Feeder
 from holdfast.client.handles import Handle, Job
-from holdfast.client.local import Local
-from holdfast.coordinator.coordinator import Coordinator
 from holdfast.core import commands as c
-from holdfast.core.decide.jobs import unknown
-from holdfast.core.decision import Refused as RefusedDecision
-from holdfast.core.ids import Index, Instant, JobId, Position, parse_task_name
-from holdfast.core.spec import JobSpec
-from holdfast.core.transactions import Transaction, transaction_of
+from holdfast.core.ids import Index, Instant, JobId, parse_task_name
+from holdfast.core.transactions import Transaction
 from holdfast.wire.amounts import Duration, duration_ms, text, wall_ms, whole
 
 P = ParamSpec("P")
@@ -39,8 +34,8 @@ DEFAULT_GRACE: Duration = 10.0
 class Holdfast:
     """An open folder. Use it as a context manager, so that leaving it is orderly."""
 
-    def __init__(self, local: Local, grace_ms: int) -> None:
-        self._local = local
+    def __init__(self, backend: Backend, grace_ms: int) -> None:
+        self._backend = backend
         self._grace_ms = grace_ms
         self._feeders: list[Feeder] = []
         # Maps may be started by several threads, and leaving waits for every one.
@@ -82,7 +77,7 @@ class Holdfast:
             not_before_wall=Instant(wall_ms(not_before, "not_before")),
             deadline_wall=Instant(wall_ms(deadline, "deadline")),
         )
-        return Handle(self._local, self._submit(command), call.decode)
+        return Handle(self._backend, self._backend.submit(command), call.decode)
 
     async def submit_async(
         self, function: Callable[..., R], /, *args: Any, **kwargs: Any
@@ -153,69 +148,50 @@ class Holdfast:
             count=whole(count, "count"),
             shared=call.payload,
         )
-        return Job(self._local, self._submit(command), call.decode)
+        return Job(self._backend, self._backend.submit(command), call.decode)
 
     # Finding and tending it.
 
     def job(self, job_id: str) -> Job[Any]:
         """A job that was submitted before, in this run of the program or an earlier one."""
-        feed = JobFeed(JobId(str(job_id)))
-
-        def ask(coordinator: Coordinator) -> JobSpec | RefusedDecision:
-            if not coordinator.watchers.add(FeedRef(feed, self._local.post)):
-                return unknown(coordinator.state, feed.job_id)
-            return coordinator.state.jobs[feed.job_id].spec
-
-        found = self._local.call(ask)
-        if isinstance(found, RefusedDecision):
-            where = str(self._local.path)
-            raise Refused(found.code, found.message.replace("--data DIR", f"--data {where}"))
-        return Job(self._local, feed, decoder_of_spec(found))
+        found = self._backend.find(JobId(str(job_id)))
+        return Job(self._backend, found.feed, decoder_of(found.kind, found.target))
 
     def retry(self, job_id: str, *indices: int) -> int:
         """Send quarantined tasks back with fresh budgets; how many went."""
         chosen = tuple(Index(whole(index, "index")) for index in indices)
-        command = c.RetryTasks(job_id=JobId(str(job_id)), indices=chosen)
-        return int(self._local.execute(command))
+        return self._backend.retry(JobId(str(job_id)), chosen)
 
     def reschedule(
         self, task_id: str, *, delay: Duration | None = None, not_before: datetime | None = None
     ) -> None:
         """Move a waiting task: to after `delay`, or to a calendar instant; neither means now."""
         job_id, index = _parsed(task_id)
-        self._local.execute(
-            c.RescheduleTask(
-                job_id=job_id,
-                index=index,
-                delay_ms=duration_ms(delay, "delay"),
-                not_before_wall=Instant(wall_ms(not_before, "not_before")),
-            )
+        self._backend.reschedule(
+            job_id,
+            index,
+            delay_ms=duration_ms(delay, "delay"),
+            not_before_wall=wall_ms(not_before, "not_before"),
         )
 
     def cancel(self, task_id: str, reason: str = "") -> bool:
         """Stop one task (`JOB/INDEX`); its job goes on. False when it had ended already."""
         job_id, index = _parsed(task_id)
-        command = c.KillTasks(job_id=job_id, indices=(index,), reason=reason)
-        return bool(self._local.execute(command))
+        return self._backend.cancel_task(job_id, index, reason)
 
     def transactions(self, limit: int = 100) -> list[Transaction]:
         """What happened last, oldest first: each accepted command with what it made true."""
-        last = self._local.call(lambda coordinator: coordinator.state.position)
-        first = max(self._local.oldest, last - max(limit, 0) + 1)
-        return [
-            transaction_of(self._local.record(Position(place)), Position(place))
-            for place in range(first, last + 1)
-        ]
+        return self._backend.transactions(limit)
 
     def refusals(self) -> dict[str, int]:
-        """How often something was refused since this folder was opened, by reason code."""
-        return self._local.call(lambda coordinator: dict(coordinator.refusals))
+        """How often something was refused since the coordinator began, by reason code."""
+        return self._backend.refusals()
 
     # Leaving.
 
     def close(self) -> None:
         """Feed what is being fed, stop granting, wait a grace, release the rest."""
-        if self._local.is_foreign():
+        if self._backend.is_foreign():
             return
         try:
             for feeder in self._feeders:
@@ -228,13 +204,13 @@ class Holdfast:
 
     def abort(self) -> None:
         """Leave without waiting for feeders: what is not recorded was never acknowledged."""
-        if not self._local.is_foreign():
+        if not self._backend.is_foreign():
             for feeder in self._feeders:
                 feeder.stop()
             self._leave()
 
     def __enter__(self) -> "Holdfast":
-        self._local.check_open()
+        self._backend.check_open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
@@ -250,64 +226,38 @@ class Holdfast:
         await asyncio.to_thread(self.__exit__, kind)
 
     def __repr__(self) -> str:
-        if self._local.closed:
-            return f"<holdfast {self._local.path} closed>"
-        stuck = self._local.executor.occupied()
-        lost = f", {stuck} occupied by attempts that were given up" if stuck else ""
-        return f"<holdfast {self._local.path} {self._local.slots} workers{lost}>"
+        return f"<holdfast {self._backend.describe()}>"
 
     # How it is done.
 
     def _leave(self) -> None:
         atexit.unregister(self.abort)
-        self._local.close(self._grace_ms)
-
-    def _submit(self, command: c.SubmitJob) -> JobFeed:
-        """Record the job and begin to watch it, in one turn of the coordinator."""
-        feed = JobFeed(JobId(""))
-        self._local.check_fits(command.spec)
-
-        def ask(coordinator: Coordinator) -> Any:
-            decision = coordinator.execute(command, actor=self._local.actor)
-            if not isinstance(decision, RefusedDecision):
-                feed.job_id = JobId(str(decision.answer))
-                coordinator.watchers.add(FeedRef(feed, self._local.post))
-            return decision
-
-        decision = self._local.call(ask)
-        if isinstance(decision, RefusedDecision):
-            raise Refused(decision.code, decision.message)
-        return feed
+        self._backend.close(self._grace_ms)
 
     def _map(self, command: c.SubmitJob, chunks: Chunks, call: Call) -> Job[Any]:
-        feed = self._submit(command)
+        feed = self._backend.submit(command)
         fed = self._resume(feed.job_id, chunks) if command.key else 0
         if fed < 0:
-            return Job(self._local, feed, call.decode)
-        feeder = Feeder(self._local, feed, chunks, fed)
+            return Job(self._backend, feed, call.decode)
+        feeder = Feeder(self._backend, feed, chunks, fed)
         with self._feeding:
             self._feeders = [known for known in self._feeders if not known.is_over]
             self._feeders.append(feeder)
         feeder.start()
-        return Job(self._local, feed, call.decode, feeder)
+        return Job(self._backend, feed, call.decode, feeder)
 
     def _resume(self, job_id: JobId, chunks: Chunks) -> int:
         """How many items the job has already; -1 where it is sealed and needs none."""
-
-        def ask(coordinator: Coordinator) -> tuple[int, bytes, bool, bool]:
-            job = coordinator.state.jobs[job_id]
-            return job.count, job.digest, job.sealed, bool(job.cause)
-
-        count, digest, sealed, stopped = self._local.call(ask)
-        found = chunks.skip(count)
-        same = found == count and (not count or chunks.digest() == digest)
+        known = self._backend.fed(job_id)
+        found = chunks.skip(known.count)
+        same = found == known.count and (not known.count or chunks.digest() == known.digest)
         # A job that was stopped never took all its items; it is the same job all the same.
-        if not same or (sealed and not stopped and chunks.has_more()):
+        if not same or (known.sealed and not known.stopped and chunks.has_more()):
             raise Refused(
                 "key_reused",
                 f"job {job_id} under this key was fed other items; use another key",
             )
-        return -1 if sealed else count
+        return -1 if known.sealed else known.count
 
 
 def _parsed(task_id: str) -> tuple[JobId, Index]:

@@ -2,26 +2,31 @@
 
 import os
 import threading
-import time
 from collections.abc import Callable
 from logging import getLogger
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, cast
 
+from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.errors import Closed, Refused
+from holdfast.client.feed import FeedRef, JobFeed
+from holdfast.client.localworker import LocalWorker, monotonic_ms
+from holdfast.client.logged import LoggedOutcomes
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, Embedded, open_embedded
+from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
 from holdfast.coordinator.settings import Settings
-from holdfast.core.commands import Command
+from holdfast.core import commands as c
+from holdfast.core.decide.jobs import unknown
+from holdfast.core.decision import Accepted
 from holdfast.core.decision import Refused as RefusedDecision
-from holdfast.core.errors import OperatingError
-from holdfast.core.ids import Instant, Position, WorkerId
+from holdfast.core.ids import Index, Instant, JobId, Position, WorkerId
+from holdfast.core.job import job_state
 from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec
-from holdfast.wire.exchange import Capacity, Reply
+from holdfast.core.transactions import Transaction, transaction_of
+from holdfast.wire.exchange import Capacity
 from holdfast.worker.agent import Agent
 from holdfast.worker.executor import Executor
-from holdfast.worker.functions import MissingGuard
 
 T = TypeVar("T")
 
@@ -60,45 +65,6 @@ class Pending(Generic[T]):
         if self._error is not None:
             raise self._error
         return cast(T, self._value)
-
-
-def monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
-class LocalWorker:
-    """The in-process worker as a hook of the engine: the exchange without a transport."""
-
-    def __init__(self, agent: Agent, embedded: Embedded) -> None:
-        self.agent = agent
-        self.fatal: Exception | None = None
-        self._embedded = embedded
-
-    def step(self, now: Instant) -> None:
-        exchange = self.agent.step(monotonic_ms())
-        if exchange is not None:
-            self._embedded.exchanges.take(exchange, self._receive)
-        if self.agent.executor.fatal is not None and self.fatal is None:
-            self._give_up(self.agent.executor.fatal, self.agent.executor.fatal_kind)
-
-    def next_due(self) -> Instant:
-        here = monotonic_ms()
-        due = self.agent.next_due(here)
-        if not due:
-            return Instant(0)
-        return Instant(self._embedded.coordinator.now() + max(0, due - here))
-
-    def _receive(self, reply: Reply) -> None:
-        self.agent.receive(reply)
-        # The next exchange goes out in this very turn of the engine.
-        self.step(Instant(0))
-
-    def _give_up(self, why: str, kind: str | None) -> None:
-        """Nothing can run here: everyone who waits is told, and nobody's work is charged."""
-        known = kind == MissingGuard.__name__
-        self.fatal = MissingGuard.told(why) if known else OperatingError(why)
-        self._embedded.exchanges.granting = False
-        self._embedded.coordinator.watchers.fail(self.fatal)
 
 
 class Local:
@@ -151,16 +117,121 @@ class Local:
         self._embedded.engine.post(work)
         return pending.get()
 
-    def execute(self, command: Command, *, reason: str = "") -> Any:
+    def execute(self, command: c.Command) -> Any:
         """The answer of an accepted command; a refusal is raised."""
-        decision = self.call(
-            lambda coordinator: coordinator.execute(command, actor=self.actor, reason=reason)
-        )
-        if isinstance(decision, RefusedDecision):
-            raise Refused(decision.code, decision.message)
-        return decision.answer
+        return _accepted(
+            self.call(lambda coordinator: coordinator.execute(command, actor=self.actor))
+        ).answer
 
-    def check_fits(self, spec: JobSpec) -> None:
+    # What a program asks.
+
+    @property
+    def silence_s(self) -> float | None:
+        return None
+
+    def describe(self) -> str:
+        if self.closed:
+            return f"{self.path} closed"
+        stuck = self.executor.occupied()
+        lost = f", {stuck} occupied by attempts that were given up" if stuck else ""
+        return f"{self.path} {self.slots} workers{lost}"
+
+    def submit(self, request: c.SubmitJob) -> JobFeed:
+        """Record the job and begin to watch it, in one turn of the coordinator."""
+        self._check_fits(request.spec)
+        feed = JobFeed(JobId(""))
+
+        def ask(coordinator: Coordinator) -> Accepted | RefusedDecision:
+            decision = coordinator.execute(request, actor=self.actor)
+            if not isinstance(decision, RefusedDecision):
+                feed.job_id = JobId(str(decision.answer))
+                coordinator.watchers.add(FeedRef(feed, self._unwatch))
+            return decision
+
+        _accepted(self.call(ask))
+        return feed
+
+    def find(self, job_id: JobId) -> Found:
+        feed = JobFeed(job_id)
+
+        def ask(coordinator: Coordinator) -> JobSpec | RefusedDecision:
+            if not coordinator.watchers.add(FeedRef(feed, self._unwatch)):
+                return unknown(coordinator.state, feed.job_id)
+            return coordinator.state.jobs[feed.job_id].spec
+
+        found = self.call(ask)
+        if isinstance(found, RefusedDecision):
+            raise Refused(found.code, found.message.replace("--data DIR", f"--data {self.path}"))
+        return Found(feed, found.kind, found.target)
+
+    def state_of(self, job_id: JobId) -> str:
+        def ask(coordinator: Coordinator) -> str | None:
+            job = coordinator.state.jobs.get(job_id)
+            return None if job is None else job_state(job).value
+
+        found = self.call(ask)
+        if found is None:
+            raise Refused("gone", f"job {job_id} left memory; `holdfast job show` reads the log")
+        return found
+
+    def fed(self, job_id: JobId) -> Fed:
+        def ask(coordinator: Coordinator) -> Fed:
+            job = coordinator.state.jobs[job_id]
+            return Fed(job.count, job.digest, job.sealed, bool(job.cause))
+
+        return self.call(ask)
+
+    def add_items(self, job_id: JobId, first: int, items: tuple[bytes, ...], digest: bytes) -> None:
+        self.execute(c.AddTasks(job_id=job_id, first=first, items=items, digest=digest))
+
+    def seal(self, job_id: JobId, count: int, *, interrupted: bool) -> None:
+        self.execute(c.SealJob(job_id=job_id, count=count, interrupted=interrupted))
+
+    def still_feeding(self, job_id: JobId) -> None:
+        """Feeder and coordinator are one program: neither can miss the other."""
+
+    def cancel_job(self, job_id: JobId, reason: str) -> bool:
+        return bool(self.execute(c.KillJob(job_id=job_id, reason=reason)))
+
+    def cancel_task(self, job_id: JobId, index: Index, reason: str) -> bool:
+        return bool(self.execute(c.KillTasks(job_id=job_id, indices=(index,), reason=reason)))
+
+    def retry(self, job_id: JobId, indices: tuple[Index, ...]) -> int:
+        return int(self.execute(c.RetryTasks(job_id=job_id, indices=indices)))
+
+    def reschedule(
+        self, job_id: JobId, index: Index, *, delay_ms: int, not_before_wall: int
+    ) -> None:
+        self.execute(
+            c.RescheduleTask(
+                job_id=job_id,
+                index=index,
+                delay_ms=delay_ms,
+                not_before_wall=Instant(not_before_wall),
+            )
+        )
+
+    def outcomes(
+        self, feed: JobFeed, decode: Decode, *, return_exceptions: bool = False
+    ) -> LoggedOutcomes:
+        return LoggedOutcomes(
+            self._record, feed.job_id, decode, return_exceptions=return_exceptions
+        )
+
+    def transactions(self, limit: int) -> list[Transaction]:
+        last = self.call(lambda coordinator: coordinator.state.position)
+        first = max(self._embedded.log.oldest, last - max(limit, 0) + 1)
+        return [
+            transaction_of(self._record(Position(place)), Position(place))
+            for place in range(first, last + 1)
+        ]
+
+    def refusals(self) -> dict[str, int]:
+        return self.call(lambda coordinator: dict(coordinator.refusals))
+
+    # Whether it may be asked, and the end of it.
+
+    def _check_fits(self, spec: JobSpec) -> None:
         """Nobody else can join an embedded coordinator: what does not fit here would wait for
         ever, unless its scheduling deadline ends the waiting."""
         offered = self._capacity
@@ -180,21 +251,16 @@ class Local:
                 "or give the task a schedule_timeout",
             )
 
-    def post(self, work: Callable[[Coordinator], None]) -> None:
-        """Have `work` done some time, where that still makes sense. Never raises."""
-        if not self.closed and os.getpid() == self._owner_pid:
-            coordinator = self._embedded.coordinator
-            self._embedded.engine.post(lambda: work(coordinator))
+    def _unwatch(self, ref: FeedRef) -> None:
+        """Called by whoever drops the last handle, at whatever moment. Never raises."""
+        if not self.closed and not self.is_foreign():
+            watchers = self._embedded.coordinator.watchers
+            self._embedded.engine.post(lambda: watchers.remove(ref))
 
-    def record(self, position: Position) -> Record:
+    def _record(self, position: Position) -> Record:
         """A record of the log, wherever it is kept."""
         self.check_open()
         return self._embedded.read(position)
-
-    @property
-    def oldest(self) -> int:
-        """The first position whose history is still kept here."""
-        return self._embedded.log.oldest
 
     def is_foreign(self) -> bool:
         """Whether this is a forked copy, which owns neither the folder nor any thread."""
@@ -269,6 +335,12 @@ class Local:
 
         self._embedded.engine.post(run)
         done.wait()
+
+
+def _accepted(decision: Accepted | RefusedDecision) -> Accepted:
+    if isinstance(decision, RefusedDecision):
+        raise Refused(decision.code, decision.message)
+    return decision
 
 
 def _nothing() -> None:

@@ -5,20 +5,23 @@ that differ from client to client; what is not safe to repeat fails at once.
 """
 
 import random
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import httpx2
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.errors import OperatingError
 from holdfast.version import VERSION
 from holdfast.wire.bodies import Problem
+from holdfast.wire.errors import Unreachable
+
+__all__ = ["Http", "Rejected", "Server", "Unreachable", "decoded"]
 
 T = TypeVar("T")
 
@@ -30,16 +33,6 @@ LONGEST_PAUSE_S: Final = 5.0
 CONNECT_S: Final = 5.0
 AWAY: Final = frozenset({502, 503, 504})
 """Answers that mean: not now. The request was not taken, or is safe to repeat."""
-
-
-class Unreachable(OperatingError):
-    """The server did not answer."""
-
-    def __init__(self, server: str, why: str) -> None:
-        super().__init__(
-            f"the server at {server} did not answer: {why}. Is it running? Start one with "
-            "`holdfast serve --data DIR`, or name another with HOLDFAST_SERVER."
-        )
 
 
 class Rejected(Exception):
@@ -82,6 +75,7 @@ class Http:
         self.server = server
         self._patience_s = patience_s
         self._closed = threading.Event()
+        self._streaming: set[httpx2.Response] = set()
         self._client = httpx2.Client(
             base_url=server.base_url(),
             headers=server.headers(),
@@ -117,12 +111,19 @@ class Http:
                 if response.status_code >= 400:
                     response.read()
                     raise _rejection(response)
-                yield response.iter_raw()
+                self._streaming.add(response)
+                try:
+                    yield response.iter_raw()
+                finally:
+                    self._streaming.discard(response)
         except httpx2.TransportError as error:
             raise Unreachable(self.server.url, _said(error)) from error
 
     def close(self) -> None:
+        """End everything; who reads a stream in another thread meets its end at once."""
         self._closed.set()
+        for response in list(self._streaming):
+            _hang_up(response)
         self._client.close()
 
     def _ask(
@@ -187,6 +188,14 @@ def _rejection(response: httpx2.Response) -> Rejected:
             detail=f"the server answered {status} and not in a form we know", code="unknown",
         )  # fmt: skip
     return Rejected(problem)
+
+
+def _hang_up(response: httpx2.Response) -> None:
+    """Shut the connection, which wakes whoever waits for its next byte; closing alone does not."""
+    connection = response.extensions["network_stream"].get_extra_info("socket")
+    if connection is not None:
+        with suppress(OSError):
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def _said(error: Exception) -> str:

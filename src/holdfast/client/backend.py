@@ -1,0 +1,114 @@
+"""What a program asks of a coordinator, in one place: its own, or one behind a server.
+
+Handles, feeders and the `Holdfast` itself know this and nothing more, so the same calls mean the
+same thing wherever the coordinator runs. Whatever returns is durable.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from holdfast.client.feed import JobFeed
+from holdfast.core.commands import SubmitJob
+from holdfast.core.ids import Index, JobId
+from holdfast.core.transactions import Transaction
+
+Decode = Callable[[bytes], Any]
+
+
+class Fed(Struct, frozen=True):
+    """How far a job was fed. `digest` covers its items; a `stopped` one was told to take no
+    more before all had come."""
+
+    count: int
+    digest: bytes
+    sealed: bool
+    stopped: bool
+
+
+class Found(Struct, frozen=True):
+    """A job that was submitted before, watched from now on, and what its tasks run."""
+
+    feed: JobFeed
+    kind: str
+    target: str
+
+
+class Outcomes(Protocol):
+    """How tasks of one job ended, for one reader that goes through them."""
+
+    def value(self, index: int, state: int, position: int) -> Any:
+        """The result of a task, or the error it ended with, raised."""
+
+    def holds(self, index: int, position: int) -> bool:
+        """Whether `value` can tell without asking another machine."""
+
+    def fetch(self, index: int, position: int) -> None:
+        """Make it so that it can."""
+
+    def expect(self, indices: Sequence[int], start: int, stop: int) -> None:
+        """The reader is about to go through these places of `indices`."""
+
+
+class Backend(Protocol):
+    """Refusals are raised as `Refused`."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def silence_s(self) -> float | None:
+        """How long a feeder may say nothing; None where it lives and dies with the coordinator."""
+
+    def describe(self) -> str: ...
+
+    def submit(self, request: SubmitJob) -> JobFeed:
+        """Record a job and watch it from its first moment."""
+
+    def find(self, job_id: JobId) -> Found: ...
+
+    def state_of(self, job_id: JobId) -> str: ...
+
+    def fed(self, job_id: JobId) -> Fed: ...
+
+    def add_items(
+        self, job_id: JobId, first: int, items: tuple[bytes, ...], digest: bytes
+    ) -> None: ...
+
+    def seal(self, job_id: JobId, count: int, *, interrupted: bool) -> None: ...
+
+    def still_feeding(self, job_id: JobId) -> None:
+        """A feeder's sign of life."""
+
+    def cancel_job(self, job_id: JobId, reason: str) -> bool:
+        """False where it had ended already."""
+
+    def cancel_task(self, job_id: JobId, index: Index, reason: str) -> bool:
+        """False where it had ended already."""
+
+    def retry(self, job_id: JobId, indices: tuple[Index, ...]) -> int:
+        """How many tasks went back."""
+
+    def reschedule(
+        self, job_id: JobId, index: Index, *, delay_ms: int, not_before_wall: int
+    ) -> None: ...
+
+    def outcomes(
+        self, feed: JobFeed, decode: Decode, *, return_exceptions: bool = False
+    ) -> Outcomes: ...
+
+    def transactions(self, limit: int) -> list[Transaction]: ...
+
+    def refusals(self) -> dict[str, int]: ...
+
+    def is_foreign(self) -> bool:
+        """Whether this is a forked copy, which owns neither a thread nor a connection."""
+
+    def check_open(self) -> None:
+        """Raises `Closed` where nothing can be asked any more."""
+
+    def check_waitable(self, ended: str) -> None:
+        """Waiting makes sense while somebody works, or when there is nothing to wait for."""
+
+    def close(self, grace_ms: int) -> None: ...

@@ -1,0 +1,49 @@
+"""The worker inside this program: the exchange without a transport."""
+
+import time
+
+from holdfast.coordinator.embedding import Embedded
+from holdfast.core.errors import OperatingError
+from holdfast.core.ids import Instant
+from holdfast.wire.exchange import Reply
+from holdfast.worker.agent import Agent
+from holdfast.worker.functions import MissingGuard
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class LocalWorker:
+    """The in-process worker as a hook of the engine: the exchange without a transport."""
+
+    def __init__(self, agent: Agent, embedded: Embedded) -> None:
+        self.agent = agent
+        self.fatal: Exception | None = None
+        self._embedded = embedded
+
+    def step(self, now: Instant) -> None:
+        exchange = self.agent.step(monotonic_ms())
+        if exchange is not None:
+            self._embedded.exchanges.take(exchange, self._receive)
+        if self.agent.executor.fatal is not None and self.fatal is None:
+            self._give_up(self.agent.executor.fatal, self.agent.executor.fatal_kind)
+
+    def next_due(self) -> Instant:
+        here = monotonic_ms()
+        due = self.agent.next_due(here)
+        if not due:
+            return Instant(0)
+        return Instant(self._embedded.coordinator.now() + max(0, due - here))
+
+    def _receive(self, reply: Reply) -> None:
+        self.agent.receive(reply)
+        # The next exchange goes out in this very turn of the engine.
+        self.step(Instant(0))
+
+    def _give_up(self, why: str, kind: str | None) -> None:
+        """Nothing can run here: everyone who waits is told, and nobody's work is charged."""
+        known = kind == MissingGuard.__name__
+        self.fatal = MissingGuard.told(why) if known else OperatingError(why)
+        self._embedded.exchanges.granting = False
+        self._embedded.coordinator.watchers.fail(self.fatal)

@@ -1,0 +1,274 @@
+"""A coordinator behind a server: the same questions, asked over HTTP.
+
+Every request that changes something carries a key of its own, so it may be repeated while the
+server is away: what was done already is not done twice.
+"""
+
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.client.backend import Decode, Fed, Found
+from holdfast.client.errors import Closed, NotAllowed, Refused
+from holdfast.client.feed import JobFeed
+from holdfast.client.fetched import FetchedOutcomes
+from holdfast.client.streams import Streams
+from holdfast.core.commands import SubmitJob
+from holdfast.core.ids import Index, JobId
+from holdfast.core.transactions import Transaction
+from holdfast.wire import bodies
+from holdfast.wire.http import Http, Rejected, Server
+from holdfast.wire.specs import body_of
+from holdfast.wire.watching import spans_of
+
+T = TypeVar("T")
+
+API: Final = "/api/v1"
+SILENCE_S: Final = 10.0
+"""A server seals a job whose feeder says nothing for a minute; a sign of life may be lost."""
+
+TOO_FAST: Final = 429
+PAUSE_S: Final = 0.5
+
+
+class Spec(Struct):
+    """What a job's tasks run, as a server tells it."""
+
+    kind: str
+    target: str
+
+
+class JobShown(Struct):
+    """A job, as a server tells it; it may tell more than we know."""
+
+    id: str
+    state: str
+    tasks: int
+    sealed: bool
+    spec: Spec
+    reason: str | None = None
+    digest: str | None = None
+
+
+class Stopped(Struct):
+    stopped: int
+
+
+class Retried(Struct):
+    retried: int
+
+
+class Told(Struct):
+    outcomes: list[bodies.Outcome]
+
+
+class Remote:
+    """A connection to a server. Threads and sockets come with the first question."""
+
+    def __init__(self, server: Server, *, patience_s: float) -> None:
+        self.closed = False
+        self._server = server
+        self._owner_pid = os.getpid()
+        self._patience_s = patience_s
+        self._http = Http(server, patience_s=patience_s)
+        self._streams = Streams(self._http, f"{API}/watch", patience_s, self._told)
+
+    @property
+    def silence_s(self) -> float | None:
+        return SILENCE_S
+
+    def describe(self) -> str:
+        return f"{self._server.url} closed" if self.closed else self._server.url
+
+    # Work.
+
+    def submit(self, request: SubmitJob) -> JobFeed:
+        self.check_open()
+        with self._streams.expecting() as expected:
+            body = _body(request)
+            body.watch = expected.name
+            job = self._post("/jobs", body, JobShown)
+            feed = expected.became(JobId(job.id), job.tasks, sealed=job.sealed)
+        return feed
+
+    def find(self, job_id: JobId) -> Found:
+        job = self._show(job_id)
+        return Found(self._streams.watch(job_id), job.spec.kind, job.spec.target)
+
+    def state_of(self, job_id: JobId) -> str:
+        return self._show(job_id).state
+
+    def fed(self, job_id: JobId) -> Fed:
+        job = self._show(job_id)
+        stopped = job.reason not in (None, "interrupted", "quarantined")
+        return Fed(job.tasks, bytes.fromhex(job.digest or ""), job.sealed, stopped)
+
+    def add_items(self, job_id: JobId, first: int, items: tuple[bytes, ...], digest: bytes) -> None:
+        body = bodies.Items(first=first, items=list(items), digest=digest)
+        self._post(f"{_job(job_id)}/items", body, dict)
+
+    def seal(self, job_id: JobId, count: int, *, interrupted: bool) -> None:
+        body = bodies.Seal(count=count, interrupted=interrupted)
+        self._post(f"{_job(job_id)}/seal", body, dict)
+
+    def still_feeding(self, job_id: JobId) -> None:
+        self._post(f"{_job(job_id)}/alive", None, dict)
+
+    def cancel_job(self, job_id: JobId, reason: str) -> bool:
+        body = bodies.Reason(reason=reason)
+        return self._post(f"{_job(job_id)}/cancel", body, Stopped).stopped > 0
+
+    def cancel_task(self, job_id: JobId, index: Index, reason: str) -> bool:
+        body = bodies.Reason(reason=reason)
+        return self._post(f"{_task(job_id, index)}/cancel", body, Stopped).stopped > 0
+
+    def retry(self, job_id: JobId, indices: tuple[Index, ...]) -> int:
+        body = bodies.Retries(indices=list(indices))
+        return self._post(f"{_job(job_id)}/retry", body, Retried).retried
+
+    def reschedule(
+        self, job_id: JobId, index: Index, *, delay_ms: int, not_before_wall: int
+    ) -> None:
+        body = bodies.Reschedule(delay=_span(delay_ms), not_before=_instant(not_before_wall))
+        self._post(f"{_task(job_id, index)}/reschedule", body, dict)
+
+    # What became of it.
+
+    def outcomes(
+        self, feed: JobFeed, decode: Decode, *, return_exceptions: bool = False
+    ) -> FetchedOutcomes:
+        def fetch(indices: Sequence[int]) -> list[bodies.Outcome]:
+            chosen = ",".join(
+                f"{first}-{last}" if last > first else str(first)
+                for first, last in spans_of(indices)
+            )
+            return self._get(f"{_job(feed.job_id)}/outcomes", Told, indices=chosen).outcomes
+
+        return FetchedOutcomes(fetch, feed, decode, return_exceptions=return_exceptions)
+
+    def transactions(self, limit: int) -> list[Transaction]:
+        raise NotImplementedError
+
+    def refusals(self) -> dict[str, int]:
+        raise NotImplementedError
+
+    # Whether it may be asked, and the end of it.
+
+    def is_foreign(self) -> bool:
+        return os.getpid() != self._owner_pid
+
+    def check_open(self) -> None:
+        if self.is_foreign():
+            raise Closed(
+                f"{self._server.url} was connected to by process {self._owner_pid}; a forked copy "
+                "cannot use that connection. Call holdfast.connect() in this process."
+            )
+        if self.closed:
+            raise self._closed()
+
+    def check_waitable(self, ended: str) -> None:
+        if not ended or self.is_foreign():
+            self.check_open()
+            self._streams.revive()
+
+    def close(self, grace_ms: int) -> None:
+        """Let the server go. What was submitted goes on there."""
+        if self.closed or self.is_foreign():
+            return
+        self.closed = True
+        self._http.close()
+        self._streams.close(self._closed())
+
+    def _closed(self) -> Closed:
+        return Closed(f"the connection to {self._server.url} was closed; connect again to go on")
+
+    # How it is asked.
+
+    def _show(self, job_id: JobId) -> JobShown:
+        return self._get(_job(job_id), JobShown)
+
+    def _get(self, path: str, kind: type[T], **query: Any) -> T:
+        return self._asked(lambda: self._http.get(API + path, kind, **query))
+
+    def _post(self, path: str, body: Struct | None, kind: type[T]) -> T:
+        key = uuid.uuid4().hex
+        return self._asked(lambda: self._http.post(API + path, body, kind, key=key))
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """The answer; what the server says no to is raised, but for being too fast."""
+        self.check_open()
+        give_up_at = time.monotonic() + self._patience_s
+        while True:
+            try:
+                return ask()
+            except Rejected as no:
+                hurried = no.problem.status == TOO_FAST and time.monotonic() < give_up_at
+                if not hurried or self.closed:
+                    raise self._told(no) from None
+            except msgspec.MsgspecError as error:
+                told = f"{self._server.url} answered something else than Holdfast would: {error}"
+                raise Refused("unknown", told) from error
+            except RuntimeError:
+                if self.closed:
+                    raise self._closed() from None
+                raise
+            time.sleep(random.uniform(0, PAUSE_S))  # noqa: S311
+
+    def _told(self, no: Rejected) -> Exception:
+        """A problem that the server told, as what a program would catch."""
+        problem = no.problem
+        detail = problem.detail or problem.title
+        if problem.status not in (401, 403):
+            return Refused(problem.code, detail)
+        what = "did not accept the token" if problem.status == 401 else "does not allow this"
+        return NotAllowed(
+            problem.code,
+            f"{self._server.url} {what}: {detail}. The token is the one given to connect() as "
+            "token or token_file, else HOLDFAST_TOKEN, else the file HOLDFAST_TOKEN_FILE names, "
+            "else the file that `holdfast serve` wrote for this user.",
+        )
+
+
+def _body(request: SubmitJob) -> bodies.Submit:
+    body = body_of(request.spec)
+    body.items = list(request.items)
+    body.count = 0 if request.items else request.count
+    body.shared = request.shared
+    body.sealed = request.sealed
+    body.key = request.key
+    body.digest = request.digest
+    body.delay = _span(request.delay_ms)
+    body.not_before = _instant(request.not_before_wall)
+    body.deadline = _instant(request.deadline_wall)
+    return body
+
+
+def _job(job_id: JobId) -> str:
+    if not job_id:
+        raise Refused("not_found", "there is no job without a name")
+    return f"/jobs/{quote(job_id, safe='')}"
+
+
+def _task(job_id: JobId, index: Index) -> str:
+    return f"/tasks/{quote(job_id, safe='')}/{index}"
+
+
+def _span(ms: int) -> str:
+    return f"{ms}ms" if ms else ""
+
+
+def _instant(wall_ms: int) -> str:
+    if not wall_ms:
+        return ""
+    try:
+        return datetime.fromtimestamp(wall_ms / 1_000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError):
+        raise Refused("invalid", "that instant is beyond the calendar") from None

@@ -1,0 +1,278 @@
+"""The one stream of a connection: all jobs that somebody here holds on to are told on it.
+
+It is opened when first needed, by a thread of its own, and opened again when it breaks; every job
+is then told anew, and its feed takes that as news only where it is news. A server that stays away
+for longer than the patience is given up, which everyone who waits is told; the next one who asks
+begins again.
+"""
+
+import random
+import sys
+import threading
+import time
+import uuid
+import weakref
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+from holdfast.client.errors import NotAllowed, OperatingError, Refused, Unreachable
+from holdfast.client.feed import JobFeed
+from holdfast.coordinator.watch import JobNow
+from holdfast.core.ids import Index, JobId, Position
+from holdfast.core.task import FRESH, TaskState
+from holdfast.wire import watching as w
+from holdfast.wire.bodies import Watch
+from holdfast.wire.http import Http, Rejected
+
+IDLE_S: Final = 30.0
+"""The server says something every ten seconds; whoever is silent for this long is gone."""
+
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 5.0
+JOBS_AT_ONCE: Final = 5_000
+CLUTTER: Final = 1_000
+"""How many jobs may be told that nobody holds any more, before another stream is opened."""
+
+PASSING: Final = frozenset({404, 429, 500, 502, 503, 504})
+"""Answers that another try may change. A stream that is not found went with its server."""
+
+STOP_S: Final = 5.0
+
+
+class Expected:
+    """A job that is about to be submitted, to be told on this stream from its first moment."""
+
+    def __init__(self, streams: "Streams", name: str) -> None:
+        self.name = name
+        self._streams = streams
+
+    def became(self, job_id: JobId, count: int, *, sealed: bool) -> JobFeed:
+        """It has been recorded, and this is its feed."""
+        return self._streams.take_in(job_id, self.name, JobNow(
+            bytes((FRESH,)) * count, array("Q"), sealed, "", "",
+        ))  # fmt: skip
+
+
+class Streams:
+    """Feeds are held weakly: a job whose last handle is gone is told to nobody."""
+
+    def __init__(
+        self, http: Http, path: str, patience_s: float, told: Callable[[Rejected], Exception]
+    ) -> None:
+        self._http = http
+        self._path = path
+        self._patience_s = patience_s
+        self._told = told
+        self._changed = threading.Condition()
+        self._feeds: weakref.WeakValueDictionary[JobId, JobFeed] = weakref.WeakValueDictionary()
+        self._name = ""
+        self._watched: set[JobId] = set()
+        self._expecting = 0
+        self._early: dict[JobId, list[Any]] = {}
+        self._thread: threading.Thread | None = None
+        self._trouble: Exception | None = None
+        self._closing = threading.Event()
+
+    # Called by whoever asks for work or waits for it.
+
+    @contextmanager
+    def expecting(self) -> Iterator[Expected]:
+        """Keep what is told of jobs that nobody knows yet: the answer that names one may come
+        after the first news of it."""
+        with self._changed:
+            self._expecting += 1
+        try:
+            yield Expected(self, self.opened())
+        finally:
+            with self._changed:
+                self._expecting -= 1
+                if not self._expecting:
+                    self._early.clear()
+
+    def watch(self, job_id: JobId) -> JobFeed:
+        """The feed of a job that exists, once it was told how the job stands."""
+        with self.expecting():
+            if isinstance(self._trouble, NotAllowed):
+                raise self._trouble
+            feed = self.take_in(job_id, "", None)
+        feed.wait_for(lambda: feed.begun, None)
+        return feed
+
+    def opened(self) -> str:
+        """The name of the open stream; empty where this token may not watch."""
+        with self._changed:
+            self.revive()
+            self._changed.wait_for(lambda: self._name or self._trouble is not None)
+            if self._trouble is not None and not isinstance(self._trouble, NotAllowed):
+                raise self._trouble
+            return self._name
+
+    def revive(self) -> None:
+        """Somebody waits: open the stream, also where it was given up before."""
+        with self._changed:
+            if self._thread is not None or self._closing.is_set():
+                return
+            if isinstance(self._trouble, NotAllowed):
+                return
+            self._trouble = None
+            for feed in self._feeds.values():
+                feed.mended()
+            self._thread = threading.Thread(target=self._run, name="holdfast-watch", daemon=True)
+            self._thread.start()
+
+    def take_in(self, job_id: JobId, told_on: str, now: JobNow | None) -> JobFeed:
+        """Hold the feed of a job, which `told_on` tells already; on any other stream it is asked
+        for. `now` is how the job stands as far as its asker knows."""
+        with self._changed:
+            feed = self._feeds.get(job_id)
+            if feed is None:
+                feed = self._feeds[job_id] = JobFeed(job_id)
+            for message in self._early.pop(job_id, ()):
+                tell(feed, message)
+            if now is not None and not feed.begun:
+                feed.begin(now)
+            name = self._name
+            asked = name == told_on or job_id in self._watched
+            self._watched.add(job_id)
+            if isinstance(self._trouble, NotAllowed):
+                feed.broken(self._trouble)
+        if name and not asked:
+            self._ask_for(name, feed)
+        return feed
+
+    def close(self, why: Exception) -> None:
+        """Nobody is told anything any more. The connection must have been closed."""
+        self._closing.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join(STOP_S)
+        self._give_up(why)
+
+    # On the thread of the stream.
+
+    def _run(self) -> None:
+        pause = FIRST_PAUSE_S
+        away_since = time.monotonic()
+        while True:
+            why, opened = self._listen()
+            if self._is_unneeded():
+                return
+            if opened:
+                pause, away_since = FIRST_PAUSE_S, time.monotonic()
+            if why is None:
+                continue
+            is_final = isinstance(why, Rejected) and why.problem.status not in PASSING
+            if is_final or time.monotonic() - away_since >= self._patience_s:
+                self._give_up(self._told(why) if isinstance(why, Rejected) else why)
+                return
+            # Full jitter: a thousand clients must not come back in step.
+            self._closing.wait(random.uniform(0, pause))  # noqa: S311
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    def _listen(self) -> tuple[Exception | None, bool]:
+        """Read a stream to its end: why it ended, None where we ended it, and whether it ever
+        was open."""
+        opened = False
+        try:
+            with self._http.stream(self._path, idle_s=IDLE_S) as chunks:
+                held = bytearray()
+                for chunk in chunks:
+                    held += chunk
+                    for message in w.unpacked(held):
+                        if isinstance(message, w.Opened):
+                            opened = True
+                            self._begin(message.stream)
+                        elif not isinstance(message, w.Alive):
+                            self._take(message)
+                    if self._is_cluttered():
+                        return None, opened
+            return Unreachable(self._http.server.url, "it ended the stream"), opened
+        except (Rejected, OperatingError) as error:
+            return error, opened
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+            url = self._http.server.url
+            return OperatingError(f"what {url} tells cannot be read: {error}"), opened
+        finally:
+            with self._changed:
+                self._name = ""
+                self._watched.clear()
+
+    def _begin(self, name: str) -> None:
+        with self._changed:
+            self._name = name
+            self._early.clear()
+            jobs = list(self._feeds.keys())
+            self._watched.update(jobs)
+            self._changed.notify_all()
+        for start in range(0, len(jobs), JOBS_AT_ONCE):
+            self._post(name, jobs[start : start + JOBS_AT_ONCE])
+
+    def _ask_for(self, name: str, feed: JobFeed) -> None:
+        """Have one more job told. Where the stream went meanwhile, the next one has them all."""
+        try:
+            self._post(name, [feed.job_id])
+        except Unreachable:
+            return
+        except Rejected as no:
+            if no.problem.status not in PASSING:
+                feed.broken(self._told(no))
+
+    def _post(self, name: str, jobs: list[JobId]) -> None:
+        body = Watch(jobs=[str(job_id) for job_id in jobs])
+        self._http.post(f"{self._path}/{name}", body, dict, key=uuid.uuid4().hex)
+
+    def _take(self, message: Any) -> None:
+        job_id = JobId(message.job_id)
+        with self._changed:
+            feed = self._feeds.get(job_id)
+            if feed is not None:
+                tell(feed, message)
+            elif self._expecting:
+                self._early.setdefault(job_id, []).append(message)
+
+    def _is_cluttered(self) -> bool:
+        live = len(self._feeds)
+        return len(self._watched) - live > max(CLUTTER, live)
+
+    def _is_unneeded(self) -> bool:
+        """Whether nobody would hear what another stream tells. Then the thread ends here."""
+        with self._changed:
+            if self._closing.is_set() or not (len(self._feeds) or self._expecting):
+                self._thread = None
+                return True
+            return False
+
+    def _give_up(self, why: Exception) -> None:
+        with self._changed:
+            self._trouble = why
+            self._thread = None
+            for feed in self._feeds.values():
+                feed.broken(why)
+            self._changed.notify_all()
+
+
+def tell(feed: JobFeed, message: Any) -> None:
+    """A feed is told what a message says."""
+    match message:
+        case w.Begun():
+            ends = array("Q", message.ends)
+            if sys.byteorder != "little":
+                ends.byteswap()
+            feed.begin(JobNow(message.states, ends, message.sealed, message.ended, message.reason))
+        case w.Grown():
+            feed.grown(message.count, message.sealed)
+        case w.Finished():
+            state, position = TaskState(message.state), Position(message.position)
+            feed.finished(_indices(message.spans), state, position)
+        case w.Reopened():
+            feed.reopened(_indices(message.spans))
+        case w.Ended():
+            feed.ended(message.state, message.reason)
+        case w.Missing():
+            feed.broken(Refused(message.code, message.message))
+
+
+def _indices(spans: tuple[tuple[int, int], ...]) -> Sequence[Index]:
+    return cast(Sequence[Index], w.indices_of(spans))
