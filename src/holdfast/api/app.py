@@ -6,7 +6,7 @@ only we can mend has a `trace_id` that the server's own log has too.
 
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from hashlib import blake2b
 from logging import getLogger
 from typing import Final
@@ -56,8 +56,10 @@ class Api:
         request = Request(scope, receive)
         answered = await self._respond(request)
         if isinstance(answered, Stream):
+            self.service.answered[200] += 1
             await _send_stream(answered, send)
         else:
+            self.service.answered[answered.status_code] += 1
             await answered(scope, receive, send)
 
     async def _respond(self, request: Request) -> Response | Stream:
@@ -160,7 +162,7 @@ async def _content(request: Request, most: int) -> bytes:
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def _leaving(request: Request):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _leaving(request: Request) -> Callable[[], Awaitable[None]]:
     async def gone() -> None:
         message: Message = {"type": ""}
         while message["type"] != "http.disconnect":

@@ -16,7 +16,7 @@ from holdfast.api.problems import Declined
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.serving import Served
 from holdfast.core import commands as c
-from holdfast.core.decision import Refused
+from holdfast.core.decision import Accepted
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import NEVER
 
@@ -58,9 +58,7 @@ def write_address(token_file: Path, url: str) -> None:
     fresh.replace(path)
 
 
-async def admit(
-    served: Served, path: Path, *, name: str = "first", scopes: tuple[str, ...] = ADMIN
-) -> Admission:
+async def admit(served: Served, path: Path) -> Admission:
     """Have the token in this file open the log, where nobody has decided otherwise.
 
     Whoever can start a server on a folder owns it. A file without its token is a fresh one, or
@@ -81,13 +79,30 @@ async def admit(
             return "known"
         if how == "adopted" and _has_administrator(coordinator):
             return "foreign"
-        decision = coordinator.execute(
-            c.IssueToken(token_id=found.token_id, name=name, digest=found.digest, scopes=scopes),
-            actor="coordinator",
-        )
-        return "foreign" if isinstance(decision, Refused) else how
+        return how if _issue(coordinator, found, "first", ADMIN) else "foreign"
 
     return Admission(path, await served.ask(ask))
+
+
+async def admit_workers(served: Served, path: Path) -> None:
+    """Have this file hold a token for the workers that the server starts itself."""
+    try:
+        secret = _read(path)
+    except NoToken:
+        secret = None
+    if secret is not None and await served.ask(lambda k: _opens(k, secret)):
+        return
+    fresh = new_secret()
+    _write(path, fresh.text + "\n", os.O_TRUNC)
+    await served.ask(lambda k: _issue(k, fresh, "local workers", WORKER))
+
+
+def _issue(coordinator: Coordinator, secret: Secret, name: str, scopes: tuple[str, ...]) -> bool:
+    decision = coordinator.execute(
+        c.IssueToken(token_id=secret.token_id, name=name, digest=secret.digest, scopes=scopes),
+        actor="coordinator",
+    )
+    return isinstance(decision, Accepted)
 
 
 def _opens(coordinator: Coordinator, secret: Secret) -> bool:

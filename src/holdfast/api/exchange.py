@@ -8,6 +8,7 @@ from holdfast.api.problems import Declined
 from holdfast.wire.exchange import Exchange
 
 PARK_S: Final = 20.0
+LEAVING_PARK_S: Final = 0.5
 NAME_MAX: Final = 200
 
 
@@ -18,8 +19,8 @@ async def exchange(call: Call) -> Answer:
         raise Declined("invalid", "a worker has a name")
     if not call.identity.speaks_for(message.worker):
         raise Declined("forbidden", f"this token is for the worker {call.identity.worker!r}")
-    # Who leaves takes reports still, and keeps nobody waiting.
-    park_s = 0.0 if call.service.leaving.is_set() else PARK_S
+    # Who leaves takes reports still, and keeps nobody waiting for long.
+    park_s = LEAVING_PARK_S if call.service.leaving.is_set() else PARK_S
     answer = asyncio.ensure_future(call.service.served.exchange(message, park_s))
     await until_either(answer, call)
     if not answer.done():

@@ -94,6 +94,7 @@ def _digest(*parts: object) -> bytes:
 
 
 async def list_jobs(call: Call) -> Answer:
+    """A page of jobs, newest first."""
     return Answer(await call.ask(lambda _: jobs_page(call)))
 
 

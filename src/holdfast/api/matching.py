@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import unquote
 
-from holdfast.api.routes import PREFIX, Route
+from holdfast.api.route import PREFIX, Route
 
 AT_ROOT: Final = frozenset({"/livez", "/readyz", "/healthz"})
 """Where those who watch over processes look for them; the table has them under the prefix."""

@@ -3,17 +3,18 @@
 The table is the one place where a route is declared. Whatever is not in it is not there.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from msgspec import Struct
 
 from holdfast.api import (
+    documents,
     endpoints,
     events,
     exchange,
     health,
     jobs,
+    metrics,
     queues,
     tasks,
     tokens,
@@ -21,40 +22,37 @@ from holdfast.api import (
     watch,
     workers,
 )
-from holdfast.api.call import Answered, Call
+from holdfast.api.call import Answer, Call, Text
 from holdfast.api.identity import PUBLIC
+from holdfast.api.route import PREFIX, Answerer, Route
 from holdfast.wire import bodies
 from holdfast.wire.exchange import Exchange
 
-PREFIX: Final = "/api/v1"
-BODY_BYTES: Final = 2 * 1024 * 1024
+__all__ = ["PREFIX", "TABLE", "Route"]
+
 EXCHANGE_BYTES: Final = 8 * 1024 * 1024
-
-Answerer = Callable[[Call], Awaitable[Answered]]
-
-
-class Route(Struct, frozen=True):
-    """One thing that can be asked. `keyed`: a repeat is known by its Idempotency-Key."""
-
-    method: str
-    path: str
-    scope: str
-    answer: Answerer
-    body: type[Struct] | None = None
-    most_bytes: int = BODY_BYTES
-    keyed: bool = True
-
-    @property
-    def summary(self) -> str:
-        return (self.answer.__doc__ or "").strip().partition("\n")[0]
+HTML: Final = "text/html; charset=utf-8"
 
 
-def _get(path: str, scope: str, answer: Answerer) -> Route:
-    return Route("GET", path, scope, answer)
+def _get(path: str, scope: str, answer: Answerer, query: str = "", answers: str = "") -> Route:
+    told = answers or "application/json"
+    return Route("GET", path, scope, answer, query=tuple(query.split()), answers=told)
 
 
-def _post(path: str, scope: str, answer: Answerer, body: type[Struct] | None = None) -> Route:
-    return Route("POST", path, scope, answer, body)
+def _post(
+    path: str, scope: str, answer: Answerer, body: type[Struct] | None = None, status: int = 200
+) -> Route:
+    return Route("POST", path, scope, answer, body, status=status)
+
+
+async def openapi(call: Call) -> Answer:
+    """This interface as an OpenAPI document."""
+    return Answer(documents.openapi(TABLE), tagged=True)
+
+
+async def docs(call: Call) -> Text:
+    """This interface as a page."""
+    return Text(HTML, documents.page(TABLE))
 
 
 TABLE: Final[tuple[Route, ...]] = (
@@ -63,19 +61,22 @@ TABLE: Final[tuple[Route, ...]] = (
         most_bytes=EXCHANGE_BYTES, keyed=False,
     ),
     _get("/livez", PUBLIC, health.livez),
-    _get("/readyz", PUBLIC, health.readyz),
-    _get("/healthz", PUBLIC, health.readyz),
+    _get("/readyz", PUBLIC, health.readyz, "verbose"),
+    _get("/healthz", PUBLIC, health.readyz, "verbose"),
     _get("/version", "read", health.version),
-    _post("/jobs", "submit", jobs.submit, bodies.Submit),
-    _get("/jobs", "read", jobs.list_jobs),
-    _get("/jobs/{id}", "read", jobs.show),
+    _get("/metrics", "read", metrics.metrics, answers="text/plain"),
+    _get("/openapi.json", "read", openapi),
+    _get("/docs", "read", docs, answers="text/html"),
+    _post("/jobs", "submit", jobs.submit, bodies.Submit, 201),
+    _get("/jobs", "read", jobs.list_jobs, "state name label namespace queue limit cursor"),
+    _get("/jobs/{id}", "read", jobs.show, "wait"),
     _post("/jobs/{id}/items", "submit", jobs.add_items, bodies.Items),
     _post("/jobs/{id}/seal", "submit", jobs.seal, bodies.Seal),
     _post("/jobs/{id}/alive", "submit", jobs.alive),
     _post("/jobs/{id}/cancel", "cancel", jobs.cancel, bodies.Reason),
     _post("/jobs/{id}/retry", "operator", jobs.retry, bodies.Retries),
-    _get("/jobs/{id}/tasks", "read", tasks.list_tasks),
-    _get("/jobs/{id}/outcomes", "read", tasks.outcomes),
+    _get("/jobs/{id}/tasks", "read", tasks.list_tasks, "state limit cursor"),
+    _get("/jobs/{id}/outcomes", "read", tasks.outcomes, "indices"),
     _get("/tasks/{job}/{index}", "read", tasks.show),
     _post("/tasks/{job}/{index}/cancel", "cancel", tasks.cancel, bodies.Reason),
     _post("/tasks/{job}/{index}/reschedule", "operator", tasks.reschedule, bodies.Reschedule),
@@ -84,18 +85,21 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/workers/{name}/cordon", "operator", workers.cordon, bodies.Reason),
     _post("/workers/{name}/uncordon", "operator", workers.uncordon, bodies.Reason),
     _post("/workers/{name}/drain", "operator", workers.drain, bodies.Reason),
-    _get("/leases", "read", workers.leases),
-    _get("/transactions", "read", transactions.list_transactions),
-    _get("/events", "read", events.follow),
+    _get("/leases", "read", workers.leases, "limit cursor"),
+    _get("/transactions", "read", transactions.list_transactions, "limit"),
+    _get("/events", "read", events.follow, "since", "text/event-stream"),
     _get("/queues", "read", queues.list_queues),
     _post("/queues/{name}/pause", "operator", queues.pause, bodies.Reason),
     _post("/queues/{name}/resume", "operator", queues.resume, bodies.Reason),
-    _get("/endpoints", "read", endpoints.list_endpoints),
+    _get("/endpoints", "read", endpoints.list_endpoints, "name prefix"),
     Route("PUT", "/endpoints/{name}", "worker", endpoints.register, bodies.NewEndpoint),
-    Route("DELETE", "/endpoints/{name}", "worker", endpoints.remove),
+    Route(
+        "DELETE", "/endpoints/{name}", "worker", endpoints.remove,
+        query=("job_id", "index", "lease_id", "worker", "incarnation"),
+    ),
     _get("/tokens", "admin", tokens.list_tokens),
-    _post("/tokens", "admin", tokens.issue, bodies.NewToken),
+    _post("/tokens", "admin", tokens.issue, bodies.NewToken, 201),
     Route("DELETE", "/tokens/{id}", "admin", tokens.revoke),
-    _get("/watch", "read", watch.listen),
+    _get("/watch", "read", watch.listen, answers="application/x-holdfast-watch"),
     _post("/watch/{stream}", "read", watch.add, bodies.Watch),
 )  # fmt: skip

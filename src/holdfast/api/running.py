@@ -14,7 +14,8 @@ import uvicorn
 from msgspec import Struct
 
 from holdfast.api.app import REQUESTS_PER_SECOND, Api
-from holdfast.api.credentials import Admission, admit, write_address
+from holdfast.api.credentials import Admission, admit, admit_workers, write_address
+from holdfast.api.crew import Crew
 from holdfast.api.limits import Door
 from holdfast.api.listening import Address
 from holdfast.api.service import Service
@@ -27,6 +28,8 @@ log = getLogger("holdfast")
 
 DRAIN_S: Final = 30
 KEEP_ALIVE_S: Final = 75
+LOCAL_FILE: Final = "worker.token"
+"""In the data folder: the token of the workers that are started here."""
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -36,6 +39,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     address: Address
     token_file: Path
     term_ms: int
+    settings: Settings = Settings()
     workers: int = 0
     tls_cert: str = ""
     tls_key: str = ""
@@ -85,20 +89,22 @@ async def serve(
     taken: Taken, door: socket.socket, plan: Plan, ready: Callable[[Ready], None]
 ) -> None:
     """Serve until a signal ends it. `LogFailed` where the log did."""
-    served = Served(taken, Settings(), term_ms=plan.term_ms)
+    served = Served(taken, plan.settings, term_ms=plan.term_ms)
     served.engine.start()
     service = Service(served)
     try:
         admission = await admit(served, plan.token_file)
-        web = _Web(_config(service, plan))
-        with _stoppable() as stop:
-            async with _listening(web, door):
-                url = plan.address.url(tls=bool(plan.tls_cert), near=True)
+        url = plan.address.url(tls=bool(plan.tls_cert), near=True)
+        crew = await _crew(served, plan, url)
+        with _stoppable(crew.kill) as stop:
+            async with _listening(_Web(_config(service, plan)), door) as web:
                 write_address(plan.token_file, url)
+                crew.start()
                 ready(Ready(url, admission))
-                await _until_over(served, web, stop)
+                await _until_over(served, stop)
                 service.leave()
                 web.force_exit = served.coordinator.failure is not None
+                await crew.stop(0 if web.force_exit else DRAIN_S)
     finally:
         failure = served.coordinator.failure
         await served.close()
@@ -109,8 +115,15 @@ async def serve(
         ) from failure
 
 
+async def _crew(served: Served, plan: Plan, url: str) -> Crew:
+    token_file = served.log.path / LOCAL_FILE
+    if plan.workers:
+        await admit_workers(served, token_file)
+    return Crew(served, plan.workers, url=url, token_file=token_file, ca_file=plan.tls_cert)
+
+
 @contextmanager
-def _stoppable(at_once: Callable[[], None] = lambda: None) -> Iterator[Stop]:
+def _stoppable(at_once: Callable[[], None]) -> Iterator[Stop]:
     loop = asyncio.get_running_loop()
     stop = Stop(at_once)
     for number in SIGNALS:
@@ -123,20 +136,20 @@ def _stoppable(at_once: Callable[[], None] = lambda: None) -> Iterator[Stop]:
 
 
 @asynccontextmanager
-async def _listening(web: _Web, door: socket.socket) -> AsyncIterator[None]:
+async def _listening(web: _Web, door: socket.socket) -> AsyncIterator[_Web]:
     """Requests are taken inside; on leaving, those under way are finished."""
     running = asyncio.ensure_future(web.serve([door]))
     listening = asyncio.ensure_future(web.listening.wait())
     await asyncio.wait([running, listening], return_when=asyncio.FIRST_COMPLETED)
     try:
-        yield
+        yield web
     finally:
         listening.cancel()
         web.should_exit = True
         await running
 
 
-async def _until_over(served: Served, web: _Web, stop: Stop) -> None:
+async def _until_over(served: Served, stop: Stop) -> None:
     waits = [
         asyncio.ensure_future(stop.wanted.wait()),
         asyncio.ensure_future(served.engine.failed.wait()),

@@ -1,6 +1,7 @@
 """What every request may need: the coordinator, and what the server keeps in memory beside it."""
 
 import asyncio
+from collections import Counter
 from typing import Final
 
 from holdfast.api.lines import JobLine
@@ -16,6 +17,7 @@ class Service:
     def __init__(self, served: Served) -> None:
         self.served = served
         self.leaving = asyncio.Event()
+        self.answered: Counter[int] = Counter()
         self._offset_ms = 0
         self.line = JobLine()
         self.streams = Streams(served)

@@ -3,9 +3,12 @@
 from heapq import nsmallest
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.api.call import Answer, Call
 from holdfast.api.paging import MOST, USUAL, page
 from holdfast.api.problems import Declined
+from holdfast.coordinator.seats import Worker
 from holdfast.coordinator.views import rfc3339
 from holdfast.core import commands as c
 from holdfast.core.ids import NEVER, WorkerId, attempt_name
@@ -118,19 +121,36 @@ def _view(call: Call, state: State, name: WorkerId) -> View:
     }
     if seat is None:
         return view
-    busy = "BUSY" if held else "IDLE"
-    capacity = seat.capacity
+    registry = call.service.served.exchanges.registry
+    known: View = {}
+    if seat.hello is not None:
+        known = msgspec.structs.asdict(seat.hello)
+        known["attributes"] = dict(seat.hello.attributes)
+        del known["lock"]
     return {
         **view,
-        "state": "DRAINING" if seat.draining else "CORDONED" if cordoned else busy,
+        **known,
+        "state": _state(seat, cordoned=cordoned, held=held, alive=registry.is_alive(seat)),
         "incarnation": seat.incarnation,
-        "slots": capacity.slots,
+        "since": rfc3339(call.service.wall(seat.since)),
+        "seen_at": rfc3339(call.service.wall(seat.seen_at)),
+        "missed_renewals": registry.missed(seat) if seat.send is None else 0,
+        "slots": seat.capacity.slots,
         "occupied": seat.occupied,
-        "cpus": capacity.cpus_milli / 1_000,
-        "memory_bytes": capacity.memory_bytes,
-        "gpus": capacity.gpus,
-        "parked": seat.send is not None,
+        "cpus": seat.capacity.cpus_milli / 1_000,
+        "memory_bytes": seat.capacity.memory_bytes,
+        "gpus": seat.capacity.gpus,
     }
+
+
+def _state(seat: Worker, *, cordoned: bool, held: int, alive: bool) -> str:
+    if not alive:
+        return SILENT
+    if seat.draining:
+        return "DRAINING"
+    if cordoned:
+        return "CORDONED"
+    return "BUSY" if held else "IDLE"
 
 
 def _lease(call: Call, task: Task) -> View:

@@ -1,137 +1,106 @@
 """`holdfast serve`: a folder for many programs and machines."""
 
-import logging
-import os
-import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
+import msgspec
+import uvloop
 
+from holdfast.api.credentials import usual_token_file
+from holdfast.api.listening import bind, parse_address
+from holdfast.api.running import Plan, Ready
+from holdfast.api.running import serve as serve_folder
+from holdfast.cli.config import load_config
 from holdfast.cli.errors import USAGE, Trouble, say
+from holdfast.cli.loglines import log_to_stderr
 from holdfast.cli.output import typed
 from holdfast.cli.reading import data_option, folder_of
+from holdfast.coordinator.settings import Settings
+from holdfast.coordinator.taking import take_folder
+from holdfast.wire.amounts import duration_ms, size_bytes
+
+SHORTEST_TERM_MS: Final = 1_000
 
 
 @click.command()
 @data_option
-@click.option(
-    "--listen",
-    default="127.0.0.1:7700",
-    show_default=True,
-    metavar="HOST:PORT",
-    envvar="HOLDFAST_SERVER__LISTEN",
-    help="Where to listen; port 0 takes a free one, unix:PATH is a socket.",
-)
-@click.option(
-    "--workers",
-    default=0,
-    type=click.IntRange(0, 1024),
-    metavar="N",
-    envvar="HOLDFAST_SERVER__WORKERS",
-    help="Start so many workers here as well.",
-)
-@click.option(
-    "--lease-term",
-    default="15s",
-    show_default=True,
-    metavar="DURATION",
-    envvar="HOLDFAST_SERVER__LEASE_TERM",
-    help="How long a silent worker keeps its tasks.",
-)
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Where the administrator's token is, or is to be written. "
-    "[default: your configuration folder]",
-)
-@click.option(
-    "--tls-cert",
-    type=click.Path(exists=True),
-    metavar="FILE",
-    help="The certificate, with its chain.",
-)
-@click.option("--tls-key", type=click.Path(exists=True), metavar="FILE", help="Its private key.")
-@click.option(
-    "--insecure",
-    is_flag=True,
-    help="Listen to other machines without TLS: tokens can then be read on the way.",
-)
-@click.option(
-    "--host", "hosts", multiple=True, metavar="NAME", help="Another name this server is called by."
-)
-@click.option(
-    "--rate",
-    default=5_000.0,
-    show_default=True,
-    type=click.FloatRange(min=1),
-    help="Requests a second that one token may make.",
-)
+@click.option("--listen", metavar="HOST:PORT",
+              help="Where to listen; port 0 takes a free one, unix:PATH is a socket. "
+              "[default: 127.0.0.1:7700]")
+@click.option("--workers", type=click.IntRange(0, 1024), metavar="N",
+              help="Start so many workers here as well. [default: 0]")
+@click.option("--lease-term", metavar="DURATION",
+              help="How long a silent worker keeps its tasks. [default: 15s]")
+@click.option("--token-file", metavar="FILE",
+              help="Where the administrator's token is, or is to be written. "
+              "[default: your configuration folder]")
+@click.option("--tls-cert", metavar="FILE", help="The certificate, with its chain.")
+@click.option("--tls-key", metavar="FILE", help="Its private key.")
+@click.option("--insecure", is_flag=True, default=None,
+              help="Listen to other machines without TLS: tokens can then be read on the way.")
+@click.option("--history", metavar="SIZE",
+              help="How much log is kept to look back on. [default: 256Mi]")
+@click.option("--archive", metavar="DIR", help="Where older log is moved, instead of deleted.")
+@click.option("--host", "hosts", multiple=True, metavar="NAME",
+              help="Another name this server is called by.")
+@click.option("--rate", default=5_000.0, show_default=True, type=click.FloatRange(min=1),
+              help="Requests a second that one token may make.")
 @click.option("--access-log", is_flag=True, help="Log every request.")  # fmt: skip
 def serve(
-    data: Path | None,
-    listen: str,
-    workers: int,
-    lease_term: str,
-    token_file: Path | None,
-    tls_cert: str | None,
-    tls_key: str | None,
-    insecure: bool,
-    hosts: tuple[str, ...],
-    rate: float,
-    access_log: bool,
+    data: Path | None, hosts: tuple[str, ...], rate: float, access_log: bool, **flags: Any
 ) -> None:
     """Take a folder and serve it: to `holdfast worker start`, to programs, to curl.
 
     SIGTERM or Ctrl-C drains: nothing more is given out, requests under way are answered, the log
     is written. A second one stops at once; nothing that was acknowledged is lost either way.
     """
-    from holdfast.api.credentials import usual_token_file
-    from holdfast.api.listening import parse_address
-    from holdfast.api.running import Plan
-    from holdfast.wire.amounts import duration_ms
-
+    config = load_config()
+    told = {name: config.get(f"server.{name}", flag) for name, flag in flags.items()}
+    told["keep_finished"] = config.get("server.keep_finished")
     try:
-        address = parse_address(listen)
-        term_ms = duration_ms(lease_term, "--lease-term")
+        plan = _plan(told, hosts=hosts, per_second=rate, access_log=access_log)
     except ValueError as error:
         raise Trouble(str(error), USAGE) from None
-    if bool(tls_cert) != bool(tls_key):
-        raise Trouble("--tls-cert and --tls-key go together.", USAGE)
-    if term_ms < 1_000:
-        raise Trouble(
-            "--lease-term must be at least 1s, or healthy workers lose their work.", USAGE
+    log_to_stderr(config, requests=access_log)
+    named = config.get("server.data_dir", data)
+    _run(folder_of(Path(named) if named else None), plan)
+
+
+def _plan(told: dict[str, Any], **rest: Any) -> Plan:
+    address = parse_address(told["listen"])
+    term_ms = duration_ms(told["lease_term"], "--lease-term")
+    cert, key = told["tls_cert"], told["tls_key"]
+    if bool(cert) != bool(key):
+        raise ValueError("--tls-cert and --tls-key go together.")
+    for file in filter(None, (cert, key)):
+        if not Path(file).is_file():
+            raise ValueError(f"there is no file {file}.")
+    if term_ms < SHORTEST_TERM_MS:
+        raise ValueError("--lease-term must be at least 1s, or healthy workers lose their work.")
+    if not address.is_local and not cert and not told["insecure"]:
+        raise ValueError(
+            f"{told['listen']} can be reached from other machines, who could read every token on "
+            "the way. Add --tls-cert and --tls-key, or --insecure if the network is yours alone."
         )
-    if not address.is_local and not tls_cert and not insecure:
-        raise Trouble(
-            f"{listen} can be reached from other machines, who could read every token on the way. "
-            "Add --tls-cert and --tls-key, or --insecure if the network is yours alone.",
-            USAGE,
-        )
-    plan = Plan(
+    token_file = Path(told["token_file"]) if told["token_file"] else usual_token_file()
+    return Plan(
         address=address,
-        token_file=(token_file or usual_token_file()).absolute(),
+        token_file=token_file.absolute(),
         term_ms=term_ms,
-        workers=workers,
-        tls_cert=tls_cert or "",
-        tls_key=tls_key or "",
-        hosts=hosts,
-        per_second=rate,
-        access_log=access_log,
+        settings=Settings(
+            history_bytes=size_bytes(told["history"], "--history"),
+            archive=Path(told["archive"]) if told["archive"] else None,
+            keep_finished=told["keep_finished"],
+        ),
+        workers=told["workers"],
+        tls_cert=cert,
+        tls_key=key,
+        **rest,
     )
-    _log_to_stderr(access_log)
-    _run(folder_of(data), plan)
 
 
-def _run(path: Path, plan: Any) -> None:
-    import msgspec
-    import uvloop
-
-    from holdfast.api.listening import bind
-    from holdfast.api.running import Ready, serve
-    from holdfast.coordinator.taking import take_folder
-
+def _run(path: Path, plan: Plan) -> None:
     door, address = bind(plan.address)
     with door:
         plan = msgspec.structs.replace(plan, address=address)
@@ -141,11 +110,11 @@ def _run(path: Path, plan: Any) -> None:
         def ready(here: Ready) -> None:
             say(_welcome(path, here, plan.workers))
 
-        uvloop.run(serve(taken, door, plan, ready))
+        uvloop.run(serve_folder(taken, door, plan, ready))
     say("holdfast: drained; everything is written")
 
 
-def _welcome(path: Path, here: Any, workers: int) -> str:
+def _welcome(path: Path, here: Ready, workers: int) -> str:
     """Where it listens, where the token is, and what to type next."""
     file = typed(here.admission.path)
     told = {
@@ -163,13 +132,3 @@ def _welcome(path: Path, here: Any, workers: int) -> str:
         lines.append(f"next     holdfast worker start {options}")
     lines.append("then     holdfast submit -- echo hello")
     return "\n".join(lines)
-
-
-def _log_to_stderr(access_log: bool) -> None:
-    """Log lines of this program go where people look for them. A library would not do this."""
-    level = os.environ.get("HOLDFAST_LOG_LEVEL", "INFO" if access_log else "WARNING").upper()
-    if level not in logging.getLevelNamesMapping():
-        raise Trouble(f"HOLDFAST_LOG_LEVEL={level} is no level; try INFO.", USAGE)
-    logging.basicConfig(
-        stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(message)s"
-    )

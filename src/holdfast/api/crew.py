@@ -1,0 +1,154 @@
+"""Workers that a server starts beside itself: ordinary ones, in processes of their own.
+
+They differ from others in one thing alone: the server is their parent, so it sees them die and need
+not wait for their leases to end. What was started is noted in the data folder, so that the next
+server can see the same of those whose parent was killed.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from logging import getLogger
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import psutil
+from msgspec import Struct
+
+from holdfast.coordinator.serving import Served
+from holdfast.core.ids import WorkerId
+
+log = getLogger("holdfast")
+
+NOTE: Final = "local-workers.json"
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 30.0
+WELL_S: Final = 60.0
+
+# Runs in the child before the worker does: have the kernel end it with its parent, and look whether
+# the parent is still there, since it may have died before the kernel was asked.
+TETHER: Final = (
+    "import ctypes, os, sys\n"
+    f"ctypes.CDLL(None).prctl(1, {int(signal.SIGKILL)})\n"
+    "os.getppid() == int(sys.argv[1]) or sys.exit(1)\n"
+    "os.execv(sys.argv[2], sys.argv[2:])\n"
+)
+
+
+class Started(Struct, frozen=True):
+    """A process by what nobody else can have: its number and the moment it began."""
+
+    name: str
+    pid: int
+    began: float
+
+
+class Crew:
+    """`count` workers, started again when they die, with growing pauses."""
+
+    def __init__(
+        self, served: Served, count: int, *, url: str, token_file: Path, ca_file: str = ""
+    ) -> None:
+        self._served = served
+        self._names = [WorkerId(f"local-{number + 1}") for number in range(count)]
+        self._note = served.log.path / NOTE
+        self._options = ["--server", url, "--token-file", str(token_file)]
+        if ca_file:
+            self._options += ["--ca-file", ca_file]
+        self._processes: dict[WorkerId, asyncio.subprocess.Process] = {}
+        self._keepers: list[asyncio.Task[None]] = []
+        self._leaving = asyncio.Event()
+
+    def start(self) -> None:
+        self._bury_former()
+        self._keepers = [asyncio.ensure_future(self._keep(name)) for name in self._names]
+
+    async def stop(self, grace_s: float) -> None:
+        """Have them finish what runs, for as long as that is bearable."""
+        self._leaving.set()
+        self._signal(signal.SIGTERM)
+        if self._keepers:
+            await asyncio.wait(self._keepers, timeout=grace_s)
+        self.kill()
+        await asyncio.gather(*self._keepers)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        for process in self._processes.values():
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(number)
+
+    async def _keep(self, name: WorkerId) -> None:
+        pause_s = FIRST_PAUSE_S
+        while not self._leaving.is_set():
+            began = time.monotonic()
+            code = await self._run(name)
+            if self._leaving.is_set():
+                return
+            if time.monotonic() - began > WELL_S:
+                pause_s = FIRST_PAUSE_S
+            log.warning(
+                "worker %s ended with code %s; another is started in %g s", name, code, pause_s
+            )
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._leaving.wait(), pause_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def _run(self, name: WorkerId) -> int:
+        """One life of a worker; its exit code."""
+        arguments = ["-m", "holdfast", "worker", "start", *self._options, "--name", name]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", TETHER, str(os.getpid()), sys.executable, *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            env=_environment(len(self._names)),
+            # A Ctrl-C is for the server, which then ends its workers in good order.
+            start_new_session=True,
+        )  # fmt: skip
+        self._processes[name] = process
+        self._write_note()
+        code = await process.wait()
+        del self._processes[name]
+        self._lose(name, f"it ended with code {code}")
+        self._write_note()
+        return code
+
+    def _lose(self, name: WorkerId, error: str) -> None:
+        if self._served.coordinator.failure is None:
+            self._served.lose(name, error)
+
+    def _bury_former(self) -> None:
+        """Those that a former server left: it ended, so they did or do now."""
+        try:
+            former = msgspec.json.decode(self._note.read_bytes(), type=list[Started])
+        except (FileNotFoundError, msgspec.DecodeError):
+            return
+        for started in former:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(started.pid)
+                if process.create_time() == started.began:
+                    process.kill()
+                    process.wait()
+            self._lose(WorkerId(started.name), "it ended with the server that started it")
+
+    def _write_note(self) -> None:
+        """Only advice: without it the former leases end by time."""
+        started = []
+        for name, process in self._processes.items():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                began = psutil.Process(process.pid).create_time()
+                started.append(Started(name, process.pid, began))
+        with contextlib.suppress(OSError):
+            self._note.write_bytes(msgspec.json.encode(started))
+
+
+def _environment(count: int) -> dict[str, str]:
+    """As many tasks at once as there are processors, shared among them, unless somebody chose."""
+    slots = max(1, (os.cpu_count() or 1) // count)
+    return {"HOLDFAST_WORKER__SLOTS": str(slots), **os.environ}

@@ -1,0 +1,141 @@
+"""What can be asked, told to programs and to people; both made from the table of routes."""
+
+import re
+from collections.abc import Iterable
+from html import escape
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.api.identity import PUBLIC
+from holdfast.api.problems import CODES
+from holdfast.api.route import PREFIX, Route
+from holdfast.version import VERSION
+from holdfast.wire.bodies import Problem
+from holdfast.wire.twins import twin_of
+
+_NAMED: Final = re.compile(r"\{(\w+)\}")
+_SCHEMA: Final = "#/components/schemas/{name}"
+
+
+def openapi(table: Iterable[Route]) -> dict[str, Any]:
+    """The whole interface as OpenAPI 3.1."""
+    routes = list(table)
+    kinds = {route.body: _spoken(route.body) for route in routes if route.body is not None}
+    _, schemas = msgspec.json.schema_components([*kinds.values(), Problem], ref_template=_SCHEMA)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Holdfast",
+            "version": VERSION,
+            "description": "Jobs that survive the machines they run on. Bodies and answers are "
+            "JSON, or msgpack by Content-Type and Accept.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _spoken(kind: Any) -> Any:
+    """What travels as an array between programs has named fields in JSON."""
+    return twin_of(kind) if kind.__struct_config__.array_like else kind
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "operationId": f"{route.method.lower()}{re.sub(r'[^a-zA-Z]+', '_', route.path)}",
+        "summary": route.summary,
+        "tags": [route.path.split("/")[1]],
+        "parameters": _parameters(route),
+        "responses": _responses(route),
+        "x-scope": route.scope or "public",
+    }
+    if route.scope == PUBLIC:
+        told["security"] = []
+    if route.body is not None:
+        schema = {"$ref": _SCHEMA.format(name=route.body.__name__)}
+        told["requestBody"] = {
+            "required": _needs_fields(route.body),
+            "content": {"application/json": {"schema": schema}, "application/msgpack": {}},
+        }
+    return told
+
+
+def _parameters(route: Route) -> list[dict[str, Any]]:
+    text = {"type": "string"}
+    found = [
+        {"name": name, "in": "path", "required": True, "schema": text}
+        for name in _NAMED.findall(route.path)
+    ]
+    found += [
+        {"name": name, "in": "query", "required": False, "schema": text} for name in route.query
+    ]
+    if route.method == "POST" and route.keyed:
+        found.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": text})
+    return found
+
+
+def _responses(route: Route) -> dict[str, Any]:
+    problem = {"application/problem+json": {"schema": {"$ref": _SCHEMA.format(name="Problem")}}}
+    told: dict[str, Any] = {
+        str(route.status): {"description": route.summary, "content": {route.answers: {}}}
+    }
+    if route.status != 200 and route.method == "POST":
+        told["200"] = {"description": "It was there already", "content": {route.answers: {}}}
+    for status in sorted({status for status, _ in CODES.values() if status < 500} | {503}):
+        titles = [title for known, title in CODES.values() if known == status]
+        told[str(status)] = {"description": "; ".join(titles), "content": problem}
+    return told
+
+
+def _needs_fields(kind: Any) -> bool:
+    return any(field.required for field in msgspec.structs.fields(kind))
+
+
+def page(table: Iterable[Route]) -> str:
+    """The routes and the codes on one page, with nothing fetched from elsewhere."""
+    rows = "".join(
+        f"<tr><td><code>{route.method}</code></td><td><code>{escape(PREFIX + route.path)}</code>"
+        f"</td><td>{route.scope or 'public'}</td><td>{_body(route)}</td>"
+        f"<td>{escape(route.summary)}</td></tr>\n"
+        for route in table
+    )
+    codes = "".join(
+        f'<tr id="{code}"><td><code>{code}</code></td><td>{status}</td><td>{title}</td></tr>\n'
+        for code, (status, title) in CODES.items()
+    )
+    return _PAGE.format(version=VERSION, rows=rows, codes=codes)
+
+
+def _body(route: Route) -> str:
+    return f"<code>{route.body.__name__}</code>" if route.body is not None else ""
+
+
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Holdfast {version}</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto;
+  max-width: 70rem; padding: 0 1rem }}
+table {{ border-collapse: collapse; width: 100% }}
+td, th {{ text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884 }}
+:root {{ color-scheme: light dark }}
+</style></head><body>
+<h1>Holdfast {version}</h1>
+<p>Send <code>Authorization: Bearer TOKEN</code>. Bodies and answers are JSON, or msgpack by
+<code>Content-Type</code> and <code>Accept</code>. A POST with an <code>Idempotency-Key</code> can
+be repeated. The same as a document: <a href="openapi.json">openapi.json</a>.</p>
+<h2>Routes</h2>
+<table><tr><th>Method</th><th>Path</th><th>Scope</th><th>Body</th><th></th></tr>
+{rows}</table>
+<h2>Problems</h2>
+<table><tr><th>Code</th><th>Status</th><th></th></tr>
+{codes}</table>
+</body></html>
+"""

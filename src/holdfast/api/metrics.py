@@ -1,0 +1,61 @@
+"""Numbers for those who draw curves, in the text format that Prometheus reads."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.api.call import Call, Text
+from holdfast.coordinator.coordinator import Coordinator
+from holdfast.version import VERSION
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+Sample = tuple[dict[str, str], float]
+
+
+async def metrics(call: Call) -> Text:
+    """Numbers about this server, for Prometheus."""
+    service = call.service
+    served = service.served
+
+    def look(coordinator: Coordinator) -> str:
+        state = coordinator.state
+        leases = sum(len(holder.leases) for holder in state.holders.values())
+        alive = sum(map(served.exchanges.registry.is_alive, served.exchanges.workers.values()))
+        waiting = sum(map(len, state.ready.queues.values()))
+        refusals = [({"code": code}, n) for code, n in coordinator.refusals.items()]
+        answers = [({"status": str(status)}, n) for status, n in service.answered.items()]
+        return "".join(
+            (
+                _told(
+                    "build_info", "gauge", "Which Holdfast this is.", [({"version": VERSION}, 1)]
+                ),
+                _told("log_position", "gauge", "The last record in memory.", state.position),
+                _told(
+                    "log_durable_position", "gauge", "The last record on disk.", served.log.durable
+                ),
+                _told(
+                    "log_written_bytes_total", "counter", "Bytes of records.", coordinator.written
+                ),
+                _told("jobs", "gauge", "Jobs in memory.", len(state.jobs)),
+                _told("jobs_open", "gauge", "Jobs that are still fed.", len(state.open_jobs)),
+                _told("jobs_waiting", "gauge", "Jobs with a task to lease.", waiting),
+                _told("leases", "gauge", "Leases that are held.", leases),
+                _told("workers", "gauge", "Workers heard of within a term.", alive),
+                _told("tokens", "gauge", "Tokens that open something.", len(state.tokens)),
+                _told("refusals_total", "counter", "Commands that were refused.", refusals),
+                _told("requests_total", "counter", "Requests by how they ended.", answers),
+                _told("ready", "gauge", "Whether requests may come.", not service.trouble()),
+            )
+        )
+
+    return Text(CONTENT_TYPE, await call.ask(look))
+
+
+def _told(name: str, kind: str, about: str, value: float | Iterable[Sample]) -> str:
+    samples = [({}, value)] if isinstance(value, int | float) else value
+    lines = [f"# HELP holdfast_{name} {about}\n# TYPE holdfast_{name} {kind}\n"]
+    for labels, number in samples:
+        shown = ",".join(f'{key}="{text}"' for key, text in labels.items())
+        where = f"{{{shown}}}" if shown else ""
+        lines.append(f"holdfast_{name}{where} {float(number):.15g}\n")
+    return "".join(lines)

@@ -1,0 +1,33 @@
+"""One thing that can be asked."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.api.call import Answered, Call
+
+PREFIX: Final = "/api/v1"
+BODY_BYTES: Final = 2 * 1024 * 1024
+
+Answerer = Callable[[Call], Awaitable[Answered]]
+
+
+class Route(Struct, frozen=True):
+    """Method, path, who may, what it takes. `keyed`: a repeat is known by its Idempotency-Key;
+    `query` names what may follow the path; `status` and `answers` are for the documents."""
+
+    method: str
+    path: str
+    scope: str
+    answer: Answerer
+    body: type[Struct] | None = None
+    query: tuple[str, ...] = ()
+    most_bytes: int = BODY_BYTES
+    keyed: bool = True
+    status: int = 200
+    answers: str = "application/json"
+
+    @property
+    def summary(self) -> str:
+        return (self.answer.__doc__ or "").strip().partition("\n")[0]

@@ -1,0 +1,48 @@
+"""Where the log lines of a long-running command go, and in which form."""
+
+import json
+import logging
+import sys
+import time
+from typing import Any, Final
+
+from holdfast.cli.config import Config
+from holdfast.cli.errors import USAGE, Trouble
+
+LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
+FORMS: Final = ("text", "json")
+_PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+
+class Lines(logging.Formatter):
+    """One line of JSON a message, its fields beside it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        told: dict[str, Any] = {
+            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            **{name: value for name, value in vars(record).items() if name not in _PLAIN},
+        }
+        if record.exc_info:
+            told["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(told, default=str, ensure_ascii=False)
+
+
+def log_to_stderr(config: Config, *, requests: bool = False) -> None:
+    """Have this program write log lines. A library would not do this."""
+    level, form = config.get("log.level").upper(), config.get("log.format")
+    if level not in LEVELS:
+        raise Trouble(
+            f"log.level = {level.lower()} must be one of {', '.join(LEVELS).lower()}", USAGE
+        )
+    if form not in FORMS:
+        raise Trouble(f"log.format = {form} must be text or json", USAGE)
+    lines = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    lines.setFormatter(Lines() if form == "json" else text)
+    logging.basicConfig(level=level, handlers=[lines], force=True)
+    if not requests:
+        # The web server tells of every start, stop and closed connection.
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
