@@ -22,7 +22,7 @@ from holdfast.worker.fates import crash_report, ending, fate_of
 from holdfast.worker.frames import Broke, Ran, array_of
 from holdfast.worker.kept import KeptLane, lanes_of
 from holdfast.worker.lanes import Entry, Outcome, failed, released
-from holdfast.worker.orders import Assign, Order, Recall, Stop
+from holdfast.worker.orders import Assign, Order, Recall, Retire, Stop
 from holdfast.worker.slate import NO_LEASE
 from holdfast.worker.troubles import Trouble
 from holdfast.worker.warm import WarmChild
@@ -111,6 +111,9 @@ class Keeper:
                 self._recall(order.lease_ids)
             elif isinstance(order, Stop):
                 self._stop(order.lease_id, order.grace_s)
+            elif isinstance(order, Retire):
+                self.lanes[order.slot].is_retired = True
+                self._has_news = True
             else:
                 self._close(order.deadline)
 

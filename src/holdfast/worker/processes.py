@@ -13,7 +13,7 @@ from holdfast.wire.exchange import Run
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.keeper import Keeper
 from holdfast.worker.lanes import Leases, Outcome, released
-from holdfast.worker.orders import Assign, Close, Recall, Stop
+from holdfast.worker.orders import Assign, Close, Recall, Retire, Stop
 from holdfast.worker.slate import NO_LEASE
 
 
@@ -61,6 +61,7 @@ class ProcessExecutor:
             self._keeper.outcomes.extend(released(entry, started=False) for entry in entries)
             return
         self.start()
+        self._keeper.lanes[run.slot].is_retired = False
         self._keeper.tell(Assign(run, entries))
 
     def harvest(self) -> Harvest:
@@ -79,12 +80,27 @@ class ProcessExecutor:
                 found.append(self._leases.running(entry, since_ms))
         return found
 
+    def retire(self, slot: int) -> None:
+        """Give this slot nothing more of what waits in others; it is wanted for something else."""
+        if self._thread is None:
+            self._keeper.lanes[slot].is_retired = True
+        else:
+            self._keeper.tell(Retire(slot))
+
+    def is_free(self, slot: int) -> bool:
+        """Whether a retired slot has come to rest. It stays so until it is assigned something."""
+        lane = self._keeper.lanes[slot]
+        return lane.is_retired and not lane.queue and not lane.inside
+
     def recall(self, lease_ids: frozenset[LeaseId]) -> None:
         self._keeper.tell(Recall(lease_ids))
 
     def stop(self, lease_id: LeaseId, grace_ms: int | None = None) -> None:
         if self._leases.give_up(lease_id):
             self._keeper.tell(Stop(lease_id, None if grace_ms is None else grace_ms / 1_000))
+
+    def hold_until(self, ends_ms: int, kill_ms: int) -> None:
+        """Left to whoever calls `stop`."""
 
     def occupied(self) -> int:
         if self._is_closed:

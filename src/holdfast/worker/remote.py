@@ -23,6 +23,8 @@ PARKED_S: Final = 30.0
 PROMPT_S: Final = 10.0
 ORDER_S: Final = 0.5
 """How long an answer waits for one to an earlier exchange, which the server gave before it."""
+PROBE_S: Final = 0.1
+"""How long to wait for a sign of a server that was away, before having it answer."""
 GOODBYE_S: Final = 5.0
 TOO_LARGE: Final = 413
 
@@ -62,6 +64,7 @@ class Remote:
         self._began = self._loop.time()
         self._was_there = False
         self._is_away = False
+        self._asking: set[int] = set()
         self._refusal = ""
         # When what runs must have ended, once this worker was asked to leave.
         self._leave_by: int | None = None
@@ -84,9 +87,10 @@ class Remote:
     async def work(self) -> bool:
         """Until asked to leave, and gone. False when it had to go because nothing can run here."""
         try:
+            self._turn()
             while not self._must_go():
-                self._turn()
                 await self._rest(self._patience_s())
+                self._turn()
             await self._go()
         finally:
             for task in self._flying.values():
@@ -151,7 +155,7 @@ class Remote:
         pause = FIRST_PAUSE_S
         while True:
             try:
-                reply = await self._carry(exchange, self._answer_s(exchange))
+                reply = await self._ask(exchange)
             except Unreachable as error:
                 self._note_absence(str(error), error)
             except Rejected as error:
@@ -176,6 +180,23 @@ class Remote:
             pause = min(pause * 2, LONGEST_PAUSE_S)
             if self._is_overtaken(exchange.number):
                 return None
+
+    async def _ask(self, exchange: Exchange) -> Reply:
+        number = exchange.number
+        self._asking.add(number)
+        if self._is_away or not self._was_there:
+            self._loop.call_later(PROBE_S, self._probe, number)
+        try:
+            return await self._carry(exchange, self._answer_s(exchange))
+        finally:
+            self._asking.discard(number)
+
+    def _probe(self, number: int) -> None:
+        """A server that is back parks what has nothing to say. A newer exchange has the parked one
+        answered, and so shows that somebody is there."""
+        if (self._is_away or not self._was_there) and number in self._asking:
+            self._agent.speak_up()
+            self._bell.set()
 
     def _answer_s(self, exchange: Exchange) -> float:
         if is_empty(exchange):
