@@ -32,6 +32,10 @@ class FeedRef:
         self.job_id = feed.job_id
         self._feed = weakref.ref(feed, lambda _: leave(self))
 
+    def has_begun(self) -> bool:
+        feed = self._feed()
+        return feed is not None and feed.begun
+
     def _tell(self, what: str, *args: Any) -> None:
         feed = self._feed()
         if feed is not None:
@@ -54,6 +58,9 @@ class FeedRef:
 
     def broken(self, error: Exception) -> None:
         self._tell("broken", error)
+
+    def mended(self) -> None:
+        self._tell("mended")
 
 
 class JobFeed:

@@ -105,7 +105,8 @@ class FetchedOutcomes:
         if state == TaskState.SUCCEEDED:
             if outcome is None or outcome.result is None:
                 name = task_name(self._feed.job_id, index)
-                raise OperatingError(f"the server did not tell the result of task {name}")
+                why = outcome.error if outcome is not None else ""
+                raise OperatingError(f"the server did not tell the result of task {name}: {why}")
             return self._decode(outcome.result)
         failure = self._failure(index, state, outcome)
         if self._return_exceptions:

@@ -6,6 +6,7 @@ server is away: what was done already is not done twice.
 
 import os
 import random
+import re
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -22,11 +23,11 @@ from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.streams import Streams
 from holdfast.core.commands import SubmitJob
-from holdfast.core.ids import Index, JobId
-from holdfast.core.transactions import Transaction
+from holdfast.core.ids import Index, Instant, JobId, Position
+from holdfast.core.transactions import Action, Transaction
 from holdfast.wire import bodies
 from holdfast.wire.http import Http, Rejected, Server
-from holdfast.wire.specs import body_of
+from holdfast.wire.specs import body_of, instant_of
 from holdfast.wire.watching import spans_of
 
 T = TypeVar("T")
@@ -37,6 +38,9 @@ SILENCE_S: Final = 10.0
 
 TOO_FAST: Final = 429
 PAUSE_S: Final = 0.5
+
+REFUSED: Final = re.compile(r'^holdfast_refus\w*_total\{.*?code="(\w+)".*?\} (\S+)$', re.MULTILINE)
+"""How often something was refused, among what a server measures."""
 
 
 class Spec(Struct):
@@ -70,6 +74,23 @@ class Told(Struct):
     outcomes: list[bodies.Outcome]
 
 
+class TransactionShown(Struct):
+    """A transaction, as a server tells it."""
+
+    position: int
+    time: str
+    command: str
+    actor: str
+    request_id: str
+    reason: str
+    events: list[Any]
+    actions: list[Action]
+
+
+class Transactions(Struct):
+    transactions: list[TransactionShown]
+
+
 class Remote:
     """A connection to a server. Threads and sockets come with the first question."""
 
@@ -96,8 +117,9 @@ class Remote:
             body = _body(request)
             body.watch = expected.name
             job = self._post("/jobs", body, JobShown)
-            feed = expected.became(JobId(job.id), job.tasks, sealed=job.sealed)
-        return feed
+            if request.key:
+                return expected.was_found(JobId(job.id))
+            return expected.began(JobId(job.id), job.tasks, sealed=job.sealed)
 
     def find(self, job_id: JobId) -> Found:
         job = self._show(job_id)
@@ -124,15 +146,21 @@ class Remote:
 
     def cancel_job(self, job_id: JobId, reason: str) -> bool:
         body = bodies.Reason(reason=reason)
-        return self._post(f"{_job(job_id)}/cancel", body, Stopped).stopped > 0
+        stopped = self._post(f"{_job(job_id)}/cancel", body, Stopped).stopped
+        self._streams.catch_up(job_id)
+        return stopped > 0
 
     def cancel_task(self, job_id: JobId, index: Index, reason: str) -> bool:
         body = bodies.Reason(reason=reason)
-        return self._post(f"{_task(job_id, index)}/cancel", body, Stopped).stopped > 0
+        stopped = self._post(f"{_task(job_id, index)}/cancel", body, Stopped).stopped
+        self._streams.catch_up(job_id)
+        return stopped > 0
 
     def retry(self, job_id: JobId, indices: tuple[Index, ...]) -> int:
         body = bodies.Retries(indices=list(indices))
-        return self._post(f"{_job(job_id)}/retry", body, Retried).retried
+        retried = self._post(f"{_job(job_id)}/retry", body, Retried).retried
+        self._streams.catch_up(job_id)
+        return retried
 
     def reschedule(
         self, job_id: JobId, index: Index, *, delay_ms: int, not_before_wall: int
@@ -150,15 +178,41 @@ class Remote:
                 f"{first}-{last}" if last > first else str(first)
                 for first, last in spans_of(indices)
             )
-            return self._get(f"{_job(feed.job_id)}/outcomes", Told, indices=chosen).outcomes
+            try:
+                return self._get(f"{_job(feed.job_id)}/outcomes", Told, indices=chosen).outcomes
+            except Refused as no:
+                if no.code != "too_large" or len(indices) < 2:
+                    raise
+                return fetch(indices[: len(indices) // 2])
 
         return FetchedOutcomes(fetch, feed, decode, return_exceptions=return_exceptions)
 
     def transactions(self, limit: int) -> list[Transaction]:
-        raise NotImplementedError
+        """A server tells at most a thousand at a time. Events come as plain values under their
+        names, and their time is that of the wall clock."""
+        if limit < 1:
+            return []
+        return [
+            Transaction(
+                Position(told.position),
+                Instant(instant_of(told.time, "time")),
+                told.command,
+                told.actor,
+                told.request_id,
+                told.reason,
+                tuple(told.events),
+                tuple(told.actions),
+            )
+            for told in self._get("/transactions", Transactions, limit=limit).transactions
+        ]
 
     def refusals(self) -> dict[str, int]:
-        raise NotImplementedError
+        text = self._asked(self._measured)
+        return {code: int(float(number)) for code, number in REFUSED.findall(text)}
+
+    def _measured(self) -> str:
+        with self._http.stream(f"{API}/metrics", idle_s=self._patience_s) as chunks:
+            return b"".join(chunks).decode()
 
     # Whether it may be asked, and the end of it.
 

@@ -11,14 +11,14 @@ import sys
 import threading
 import time
 import uuid
-import weakref
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from holdfast.client.errors import NotAllowed, OperatingError, Refused, Unreachable
-from holdfast.client.feed import JobFeed
+from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.coordinator.watch import JobNow
 from holdfast.core.ids import Index, JobId, Position
 from holdfast.core.task import FRESH, TaskState
@@ -48,11 +48,16 @@ class Expected:
         self.name = name
         self._streams = streams
 
-    def became(self, job_id: JobId, count: int, *, sealed: bool) -> JobFeed:
-        """It has been recorded, and this is its feed."""
-        return self._streams.take_in(job_id, self.name, JobNow(
-            bytes((FRESH,)) * count, array("Q"), sealed, "", "",
-        ))  # fmt: skip
+    def began(self, job_id: JobId, count: int, *, sealed: bool) -> JobFeed:
+        """It has been recorded, and this is its feed: so many tasks, none of which was begun."""
+        now = JobNow(bytes((FRESH,)) * count, array("Q"), sealed, "", "")
+        return self._streams.take_in(job_id, self.name, now)
+
+    def was_found(self, job_id: JobId) -> JobFeed:
+        """It may have been there before: its feed, once it was told how the job stands."""
+        feed = self._streams.take_in(job_id, self.name, None)
+        feed.wait_for(lambda: feed.begun, None)
+        return feed
 
 
 class Streams:
@@ -66,11 +71,14 @@ class Streams:
         self._patience_s = patience_s
         self._told = told
         self._changed = threading.Condition()
-        self._feeds: weakref.WeakValueDictionary[JobId, JobFeed] = weakref.WeakValueDictionary()
+        self._feeds: dict[JobId, list[FeedRef]] = {}
+        # Feeds that are gone. They go at any moment, in any thread, so they are only noted here.
+        self._gone: deque[FeedRef] = deque()
         self._name = ""
         self._watched: set[JobId] = set()
         self._expecting = 0
         self._early: dict[JobId, list[Any]] = {}
+        self._echoes: set[JobId] = set()
         self._thread: threading.Thread | None = None
         self._trouble: Exception | None = None
         self._closing = threading.Event()
@@ -93,12 +101,28 @@ class Streams:
 
     def watch(self, job_id: JobId) -> JobFeed:
         """The feed of a job that exists, once it was told how the job stands."""
-        with self.expecting():
-            if isinstance(self._trouble, NotAllowed):
-                raise self._trouble
-            feed = self.take_in(job_id, "", None)
-        feed.wait_for(lambda: feed.begun, None)
-        return feed
+        with self.expecting() as expected:
+            expected.name = ""
+            return expected.was_found(job_id)
+
+    def catch_up(self, job_id: JobId) -> None:
+        """Whoever changed a job sees the change: return when all that was told of it so far has
+        arrived. The stream keeps its order, so news of a job that is none is asked for and
+        awaited."""
+        echo = JobId(f"echo:{uuid.uuid4().hex}")
+        with self._changed:
+            name = self._name
+            if job_id not in self._feeds or not name:
+                return
+            self._echoes.add(echo)
+        try:
+            self._post(name, [echo])
+        except (Rejected, Unreachable):
+            with self._changed:
+                self._echoes.discard(echo)
+        with self._changed:
+            self._changed.wait_for(lambda: echo not in self._echoes, self._patience_s)
+            self._echoes.discard(echo)
 
     def opened(self) -> str:
         """The name of the open stream; empty where this token may not watch."""
@@ -117,7 +141,7 @@ class Streams:
             if isinstance(self._trouble, NotAllowed):
                 return
             self._trouble = None
-            for feed in self._feeds.values():
+            for feed in self._all():
                 feed.mended()
             self._thread = threading.Thread(target=self._run, name="holdfast-watch", daemon=True)
             self._thread.start()
@@ -125,17 +149,19 @@ class Streams:
     def take_in(self, job_id: JobId, told_on: str, now: JobNow | None) -> JobFeed:
         """Hold the feed of a job, which `told_on` tells already; on any other stream it is asked
         for. `now` is how the job stands as far as its asker knows."""
+        feed = JobFeed(job_id)
+        ref = FeedRef(feed, self._gone.append)
         with self._changed:
-            feed = self._feeds.get(job_id)
-            if feed is None:
-                feed = self._feeds[job_id] = JobFeed(job_id)
+            self._feeds.setdefault(job_id, []).append(ref)
             for message in self._early.pop(job_id, ()):
-                tell(feed, message)
+                tell(ref, message)
             if now is not None and not feed.begun:
                 feed.begin(now)
             name = self._name
-            asked = name == told_on or job_id in self._watched
-            self._watched.add(job_id)
+            # News of a job that was known already went to those who knew it.
+            asked = name == told_on and job_id not in self._watched
+            if name:
+                self._watched.add(job_id)
             if isinstance(self._trouble, NotAllowed):
                 feed.broken(self._trouble)
         if name and not asked:
@@ -198,16 +224,23 @@ class Streams:
             with self._changed:
                 self._name = ""
                 self._watched.clear()
+                self._echoes.clear()
+                self._changed.notify_all()
 
     def _begin(self, name: str) -> None:
-        with self._changed:
-            self._name = name
-            self._early.clear()
-            jobs = list(self._feeds.keys())
-            self._watched.update(jobs)
-            self._changed.notify_all()
-        for start in range(0, len(jobs), JOBS_AT_ONCE):
-            self._post(name, jobs[start : start + JOBS_AT_ONCE])
+        """Have every job told anew. The stream has a name only then: whoever finds it open may
+        rely on what comes."""
+        self._early.clear()
+        while True:
+            with self._changed:
+                self._sweep()
+                jobs = [job_id for job_id in self._feeds if job_id not in self._watched]
+                if not jobs:
+                    self._name = name
+                    self._changed.notify_all()
+                    return
+                self._watched.update(jobs[:JOBS_AT_ONCE])
+            self._post(name, jobs[:JOBS_AT_ONCE])
 
     def _ask_for(self, name: str, feed: JobFeed) -> None:
         """Have one more job told. Where the stream went meanwhile, the next one has them all."""
@@ -226,20 +259,27 @@ class Streams:
     def _take(self, message: Any) -> None:
         job_id = JobId(message.job_id)
         with self._changed:
-            feed = self._feeds.get(job_id)
-            if feed is not None:
-                tell(feed, message)
-            elif self._expecting:
+            if job_id in self._echoes:
+                self._echoes.remove(job_id)
+                self._changed.notify_all()
+            for feed in self._feeds.get(job_id, ()):
+                # Whoever came late is first told how the job stands.
+                if feed.has_begun() or isinstance(message, w.Begun | w.Missing):
+                    tell(feed, message)
+            if self._expecting and job_id not in self._watched:
                 self._early.setdefault(job_id, []).append(message)
 
     def _is_cluttered(self) -> bool:
-        live = len(self._feeds)
-        return len(self._watched) - live > max(CLUTTER, live)
+        with self._changed:
+            self._sweep()
+            live = len(self._feeds)
+            return len(self._watched) - live > max(CLUTTER, live)
 
     def _is_unneeded(self) -> bool:
         """Whether nobody would hear what another stream tells. Then the thread ends here."""
         with self._changed:
-            if self._closing.is_set() or not (len(self._feeds) or self._expecting):
+            self._sweep()
+            if self._closing.is_set() or not (self._feeds or self._expecting):
                 self._thread = None
                 return True
             return False
@@ -248,12 +288,25 @@ class Streams:
         with self._changed:
             self._trouble = why
             self._thread = None
-            for feed in self._feeds.values():
+            for feed in self._all():
                 feed.broken(why)
             self._changed.notify_all()
 
+    def _all(self) -> list[FeedRef]:
+        return [feed for feeds in self._feeds.values() for feed in feeds]
 
-def tell(feed: JobFeed, message: Any) -> None:
+    def _sweep(self) -> None:
+        """Forget the jobs that nobody here holds any more."""
+        while self._gone:
+            ref = self._gone.popleft()
+            feeds = self._feeds.get(ref.job_id, [])
+            if ref in feeds:
+                feeds.remove(ref)
+            if not feeds:
+                self._feeds.pop(ref.job_id, None)
+
+
+def tell(feed: FeedRef, message: Any) -> None:
     """A feed is told what a message says."""
     match message:
         case w.Begun():

@@ -54,6 +54,7 @@ def job_detail(job: Job, wall: Wall) -> View:
     """The same, with everything its tasks run by."""
     return {
         **job_view(job, wall),
+        "digest": job.digest.hex() or None,
         "position": job.position,
         "not_before": _instant(job.not_before, wall) or _calendar(job.not_before_wall),
         "times_out_at": _instant(job.times_out_at, wall),

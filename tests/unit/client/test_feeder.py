@@ -1,11 +1,18 @@
 """Chunks: items leave by number, by size and by time, and a stuck source holds nothing back."""
 
 import threading
+from array import array
 from collections.abc import Iterator
 
 import pytest
 
-from holdfast.client.feeder import CHUNK_BYTES, CHUNK_ITEMS, Chunks
+from holdfast.client import feeder
+from holdfast.client.errors import Unreachable
+from holdfast.client.feed import JobFeed
+from holdfast.client.feeder import CHUNK_BYTES, CHUNK_ITEMS, Chunks, Feeder
+from holdfast.coordinator.watch import JobNow
+from holdfast.core.ids import Index, JobId, Position
+from holdfast.core.task import TaskState
 
 PATIENCE_S = 30
 
@@ -112,3 +119,103 @@ def test_skipping_more_than_there_is_tells_how_much_there_was() -> None:
 
 def test_without_a_key_nothing_is_hashed() -> None:
     assert Chunks(["a"], encode, digests=False).digest() == b""
+
+
+def test_a_source_that_is_silent_for_long_is_come_back_to() -> None:
+    silence = threading.Event()
+
+    def items() -> Iterator[str]:
+        assert silence.wait(PATIENCE_S)
+        yield "late"
+
+    chunks = Chunks(items(), encode, digests=False)
+    assert chunks.next(0.001) == ()
+    assert not chunks.exhausted
+    silence.set()
+    assert all_of(chunks) == [(b"late",)]
+
+
+class Listening:
+    """As much of a backend as a feeder needs, far enough away that silence worries it."""
+
+    silence_s = 0.001
+
+    def __init__(self, feed: JobFeed) -> None:
+        self.feed = feed
+        self.items: list[bytes] = []
+        self.signs = 0
+        self.heard = threading.Event()
+        self.sealed: list[tuple[int, bool]] = []
+        self.trouble: Exception | None = None
+
+    def add_items(self, job_id: JobId, first: int, items: tuple[bytes, ...], digest: bytes) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+        assert first == len(self.items)
+        self.items.extend(items)
+
+    def seal(self, job_id: JobId, count: int, *, interrupted: bool) -> None:
+        self.sealed.append((count, interrupted))
+
+    def still_feeding(self, job_id: JobId) -> None:
+        self.signs += 1
+        if self.signs >= 3:
+            self.heard.set()
+
+
+def a_feed() -> JobFeed:
+    feed = JobFeed(JobId("1"))
+    feed.begin(JobNow(b"", array("Q"), False, "", ""))
+    return feed
+
+
+def feed_all(backend: Listening, items: Iterator[str]) -> Feeder:
+    chunks = Chunks(items, encode, digests=False)
+    feeding = Feeder(backend, backend.feed, chunks, 0)  # type: ignore[arg-type]
+    feeding.start()
+    feeding.finish()
+    return feeding
+
+
+def test_a_feeder_shows_that_it_lives_while_its_source_is_silent() -> None:
+    backend = Listening(a_feed())
+
+    def items() -> Iterator[str]:
+        yield "first"
+        assert backend.heard.wait(PATIENCE_S)
+        yield "second"
+
+    assert feed_all(backend, items()).error is None
+    assert (backend.items, backend.sealed) == ([b"first", b"second"], [(2, False)])
+    assert backend.signs >= 3
+
+
+def test_a_feeder_shows_that_it_lives_while_the_workers_take_their_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(feeder, "WINDOW_ITEMS", 1)
+    backend = Listening(a_feed())
+
+    def work() -> None:
+        assert backend.heard.wait(PATIENCE_S)
+        backend.feed.grown(1, sealed=False)
+        backend.feed.finished([Index(0)], TaskState.SUCCEEDED, Position(3))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+
+    def items() -> Iterator[str]:
+        yield "first"
+        assert backend.heard.wait(PATIENCE_S)
+        yield "second"
+
+    feed_all(backend, items())
+    worker.join()
+    assert (backend.items, backend.sealed) == ([b"first", b"second"], [(2, False)])
+
+
+def test_items_that_nobody_took_interrupt_the_job() -> None:
+    backend = Listening(a_feed())
+    backend.trouble = Unreachable("http://there", "nobody")
+    assert feed_all(backend, iter(["first"])).error is backend.trouble
+    assert backend.sealed == [(0, True)]

@@ -1,0 +1,155 @@
+"""A real server on loopback, in a process that can be killed, and a worker for it in a thread."""
+
+import asyncio
+import itertools
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final
+
+from holdfast.core.ids import WorkerId
+from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
+from holdfast.wire.http import Server
+from holdfast.wire.http_async import AsyncHttp
+from holdfast.worker.agent import Agent
+from holdfast.worker.remote import Remote, Terms
+from holdfast.worker.threads import ThreadExecutor
+
+ANY_PORT: Final = "127.0.0.1:0"
+GREETING: Final = "serving"
+STOP_S: Final = 30.0
+
+_numbers = itertools.count(1)
+
+
+class ServerProcess:
+    """`holdfast serve` on a folder. Started again it listens where it did before."""
+
+    def __init__(self, folder: Path, *options: str, listen: str = ANY_PORT) -> None:
+        self.data = folder / "data"
+        self.token_file = folder / "token"
+        self.url = ""
+        self._listen = listen
+        self._options = options
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def token(self) -> str:
+        return self.token_file.read_text(encoding="utf-8").strip()
+
+    def start(self) -> None:
+        """Start it, and return when it takes requests."""
+        command = [
+            sys.executable, "-m", "holdfast", "serve", "--data", str(self.data),
+            "--listen", self._listen, "--token-file", str(self.token_file), *self._options,
+        ]  # fmt: skip
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        told: list[str] = []
+        for line in self._said():
+            told.append(line)
+            if line.startswith(GREETING):
+                self.url = line.split()[-1]
+                self._listen = self.url.removeprefix("http://")
+                return
+        raise RuntimeError(f"the server did not start: {''.join(told)}")
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._end(lambda process: process.kill())
+
+    def stop(self) -> None:
+        """Ask it to leave, and wait until it has."""
+        self._end(lambda process: process.terminate())
+
+    def _end(self, how: Callable[["subprocess.Popen[str]"], None]) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            how(process)
+            process.wait(STOP_S)
+            if process.stderr is not None:
+                process.stderr.close()
+
+    def _said(self) -> IO[str]:
+        if self._process is None or self._process.stderr is None:
+            raise RuntimeError("the server is not running")
+        return self._process.stderr
+
+    def __enter__(self) -> "ServerProcess":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+
+class WorkerThread:
+    """A worker of a server, inside this program: its tasks are threads, its exchanges HTTP."""
+
+    def __init__(self, server: ServerProcess, *, slots: int = 2) -> None:
+        self._server = Server(url=server.url, token=server.token)
+        self._slots = slots
+        self._name = WorkerId(f"thread-{os.getpid()}-{next(_numbers)}")
+        self._loop = asyncio.new_event_loop()
+        self._remote: Remote | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="holdfast-test-worker", daemon=True)
+
+    def __enter__(self) -> "WorkerThread":
+        self._thread.start()
+        self._ready.wait(STOP_S)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._loop.call_soon_threadsafe(self._leave)
+        self._thread.join(STOP_S)
+
+    def _leave(self) -> None:
+        if self._remote is not None:
+            self._remote.leave()
+            self._remote.leave()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._work())
+        finally:
+            self._loop.close()
+
+    async def _work(self) -> None:
+        http = AsyncHttp(self._server)
+
+        async def carry(exchange: Exchange, answer_s: float) -> Reply:
+            return await http.post("/api/v1/exchange", exchange, Reply, answer_s=answer_s)
+
+        def wake() -> None:
+            if self._remote is not None:
+                self._remote.wake()
+
+        executor = ThreadExecutor(self._slots, wake, monotonic_ms)
+        executor.start()
+        capacity = Capacity(self._slots, self._slots * 1_000, 2**40, 0)
+        hello = Hello("loopback", os.getpid(), "test")
+        agent = Agent(self._name, time.time_ns() // 1_000_000, executor, capacity, hello=hello)
+        self._remote = Remote(
+            agent, carry, clock_ms=monotonic_ms, tell=lambda line: None, terms=Terms()
+        )
+        self._ready.set()
+        try:
+            await self._remote.work()
+        finally:
+            await http.close()
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
