@@ -34,9 +34,11 @@ encode: Final = Encoder().encode
 
 
 class Setup(Struct, frozen=True, array_like=True):
-    """What a child takes over from the program it works for. An argument need not be text."""
+    """What a child takes over from the program it works for. An argument need not be text.
+    `bundle` is the folder it finds code in before anywhere else; empty for none."""
 
     argv: list[bytes]
+    bundle: str = ""
 
 
 class Withdraw(Struct, frozen=True, array_like=True):

@@ -34,7 +34,9 @@ SPAWN_BACKOFF_S: Final = 0.1
 class Keeper:
     """Runs lanes of children. The agent's thread meets it in `tell`, `outcomes` and `lanes`."""
 
-    def __init__(self, slots: int, wake: Callable[[], None], kill_grace_ms: int) -> None:
+    def __init__(
+        self, slots: int, wake: Callable[[], None], kill_grace_ms: int, bundles: str = ""
+    ) -> None:
         self.lanes = lanes_of(slots)
         self.outcomes: deque[Outcome] = deque()
         # Kind and message of what keeps everything from running.
@@ -42,6 +44,7 @@ class Keeper:
         self._wake = wake
         self._kill_grace_s = kill_grace_ms / 1000
         self._folder = os.getcwd()
+        self._bundles = bundles
         self._orders: deque[Order] = deque()
         self._bell_in, self._bell_out = socket.socketpair()
         self._bell_in.setblocking(False)
@@ -216,12 +219,14 @@ class Keeper:
     # Life and death.
 
     def _spawn(self, lane: KeptLane) -> None:
+        bundle = lane.wanted_bundle
+        place = os.path.join(self._bundles, bundle) if bundle else ""
         try:
-            child = WarmChild(lane.slate, lane.crash, self._folder)
+            child = WarmChild(lane.slate, lane.crash, self._folder, place)
         except OSError as error:
             self._count_barren(lane, f"could not be started: {error}")
             return
-        lane.take_over(child)
+        lane.take_over(child, bundle)
         self._selector.register(child.link, selectors.EVENT_READ, lane)
         if child.pidfd is not None:
             self._selector.register(child.pidfd, selectors.EVENT_READ, lane)
@@ -302,9 +307,17 @@ class Keeper:
         now = time.monotonic()
         for lane in self.lanes:
             if lane.child is not None:
+                if lane.must_change:
+                    self._let_leave(lane, lane.child, now)
                 self._hasten(lane, lane.child, now)
             elif self._lacks_child(lane) and now >= lane.spawn_at:
                 self._spawn(lane)
+
+    def _let_leave(self, lane: KeptLane, child: WarmChild, now: float) -> None:
+        """Make room for a child with other code."""
+        lane.is_leaving = True
+        lane.kill_at = now + self._kill_grace_s
+        child.send(frames.LEAVE)
 
     def _hasten(self, lane: KeptLane, child: WarmChild, now: float) -> None:
         if lane.kill_at is not None and now >= lane.kill_at:

@@ -100,6 +100,14 @@ def sweep(target: Path) -> None:
                 remove_tree(name, beside)
 
 
+def discard(target: Path) -> None:
+    """Remove a folder that was unpacked. From the first moment on nothing of it looks whole."""
+    with _folder(target.parent) as beside:
+        leaving = f"{_prefix(target.name)}{secrets.token_hex(8)}"
+        os.rename(target.name, leaving, src_dir_fd=beside, dst_dir_fd=beside)
+        remove_tree(leaving, beside)
+
+
 def remove_tree(name: str, beside: int) -> None:
     """Remove a folder and all that is in it; a link is removed, never followed."""
     try:
