@@ -226,7 +226,7 @@ def test_a_stop_ends_the_whole_group_and_reports_nothing(crew: Crew) -> None:
     assert crew.executor.occupied() == 1
     crew.until(lambda: crew.executor.occupied() == 0)
     crew.until(lambda: is_gone(child))
-    assert not (crew.done or crew.failed or crew.released)
+    assert [*crew.done, *crew.failed, *crew.released] == []
 
 
 def test_who_ignores_a_polite_word_is_killed_after_the_grace(tmp_path: Path) -> None:

@@ -35,9 +35,11 @@ encode: Final = Encoder().encode
 
 class Setup(Struct, frozen=True, array_like=True):
     """What a child takes over from the program it works for. An argument need not be text.
+    `dooms`: a program without a guard keeps everything from running, and not its task alone.
     `bundle` is the folder it finds code in before anywhere else; empty for none."""
 
     argv: list[bytes]
+    dooms: bool = True
     bundle: str = ""
 
 

@@ -35,7 +35,13 @@ class Keeper:
     """Runs lanes of children. The agent's thread meets it in `tell`, `outcomes` and `lanes`."""
 
     def __init__(
-        self, slots: int, wake: Callable[[], None], kill_grace_ms: int, bundles: str = ""
+        self,
+        slots: int,
+        wake: Callable[[], None],
+        kill_grace_ms: int,
+        *,
+        dooms: bool = True,
+        bundles: str = "",
     ) -> None:
         self.lanes = lanes_of(slots)
         self.outcomes: deque[Outcome] = deque()
@@ -44,6 +50,7 @@ class Keeper:
         self._wake = wake
         self._kill_grace_s = kill_grace_ms / 1000
         self._folder = os.getcwd()
+        self._dooms = dooms
         self._bundles = bundles
         self._orders: deque[Order] = deque()
         self._bell_in, self._bell_out = socket.socketpair()
@@ -222,7 +229,7 @@ class Keeper:
         bundle = lane.wanted_bundle
         place = os.path.join(self._bundles, bundle) if bundle else ""
         try:
-            child = WarmChild(lane.slate, lane.crash, self._folder, place)
+            child = WarmChild(lane.slate, lane.crash, self._folder, dooms=self._dooms, bundle=place)
         except OSError as error:
             self._count_barren(lane, f"could not be started: {error}")
             return

@@ -21,7 +21,9 @@ class ProcessExecutor:
     """Lanes that are processes. See `holdfast.worker.executor.Executor` for what each owes.
 
     `kill_grace_ms` is how long a child that must end may take before it is killed outright.
-    `bundles` is the folder in which unpacked bundles are found by their digests.
+    `dooms`: a program without a guard, which belongs to whoever runs this, ends all of it; where
+    programs are strangers' it fails their tasks alone. `bundles` is the folder in which unpacked
+    bundles are found by their digests.
     """
 
     def __init__(
@@ -31,12 +33,13 @@ class ProcessExecutor:
         clock_ms: Callable[[], int],
         *,
         kill_grace_ms: int = 2000,
+        dooms: bool = True,
         bundles: str = "",
     ) -> None:
         self.slots = slots
         self._clock_ms = clock_ms
         self._leases = Leases()
-        self._keeper = Keeper(slots, wake, kill_grace_ms, bundles)
+        self._keeper = Keeper(slots, wake, kill_grace_ms, dooms=dooms, bundles=bundles)
         self._thread: threading.Thread | None = None
         self._is_closed = False
 

@@ -34,9 +34,11 @@ Carry = Callable[[Exchange, float], Awaitable[Reply]]
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """`first_contact_s`: how long the server may be away before it was ever there.
+    """`greeting` is told when the server has answered for the first time.
+    `first_contact_s`: how long the server may be away before it was ever there.
     `drain_ms`: how long what runs may take once the worker is asked to leave."""
 
+    greeting: str = "connected"
     first_contact_s: float = 10.0
     drain_ms: int = 30_000
 
@@ -164,10 +166,9 @@ class Remote:
                     return None
                 self._note_absence(f"the server does not listen to this worker: {error}", error)
             else:
-                self._note_presence()
                 refusal = _refusal_in(reply, exchange)
                 if not refusal:
-                    self._refusal = ""
+                    self._note_presence()
                     await self._let_earlier_ones_arrive(exchange.number)
                     return reply
                 self._note_refusal(refusal)
@@ -220,10 +221,10 @@ class Remote:
 
     def _note_presence(self) -> None:
         if not self._was_there:
-            self._tell("connected")
+            self._tell(self._terms.greeting)
         elif self._is_away:
             self._tell("the server is back")
-        self._was_there, self._is_away = True, False
+        self._was_there, self._is_away, self._refusal = True, False, ""
 
     def _note_absence(self, why: str, error: Exception) -> None:
         if not self._was_there:

@@ -82,9 +82,7 @@ class Post:
         self.line = line
         self.clock = ManualClock()
         self.executor = SteppedExecutor(2, Random(1), takes_ms=TAKES_MS)
-        self.agent = Agent(
-            WorkerId("w"), 1, self.executor, Capacity(2, 2_000, 0, 0), hello=HELLO
-        )
+        self.agent = Agent(WorkerId("w"), 1, self.executor, Capacity(2, 2_000, 0, 0), hello=HELLO)
         self.told: list[str] = []
         self.remote = Remote(
             self.agent,
