@@ -6,13 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 PATIENCE_S = 60
@@ -52,14 +52,13 @@ class Server:
         told = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         told.update({name.replace("_", "-"): value for name, value in headers.items()})
         content = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"{self.url}/api/v1{path}", content, told, method=method
-        )
+        wire = HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE_S)
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as no:
-            return no.code, json.loads(no.read())
+            wire.request(method, f"/api/v1{path}", content, told)
+            answer = wire.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            wire.close()
 
     def exchange(self, number: int, **reports: Any) -> Any:
         message = {
@@ -220,3 +219,81 @@ def test_a_server_listens_on_a_socket_in_a_folder(tmp_path):
             wire.sendall(b"GET /livez HTTP/1.1\r\nHost: holdfast\r\nConnection: close\r\n\r\n")
             assert wire.recv(12) == b"HTTP/1.1 200"
         assert server.end()[0] == 0
+
+
+def local_workers(server: Server) -> list[psutil.Process]:
+    note = json.loads((server.folder / "data" / "local-workers.json").read_text())
+    return [psutil.Process(each["pid"]) for each in note]
+
+
+def test_local_workers_do_the_work_and_die_with_their_server(tmp_path):
+    body = {"command": {"argv": ["true"]}, "count": 6}
+    with serving(tmp_path, "--workers", "2") as server:
+        server.ask("POST", "/jobs", body)
+        assert server.ask("GET", "/jobs/1?wait=60s")[1]["state"] == "SUCCEEDED"
+        server.ask("POST", "/jobs", {"command": {"argv": ["sleep", "600"]}, "name": "long"})
+        workers = local_workers(server)
+        assert len(workers) == 2
+        server.kill()
+        psutil.wait_procs(workers, timeout=PATIENCE_S)
+        assert not any(worker.is_running() for worker in workers)
+    with serving(tmp_path, "--workers", "2") as server:
+        # What the dead ones held does not wait for its lease to end.
+        assert server.ask("POST", "/jobs/2/cancel", {})[1] == {"stopped": 1}
+        server.ask("POST", "/jobs", body)
+        assert server.ask("GET", "/jobs/3?wait=60s")[1]["state"] == "SUCCEEDED"
+        workers = local_workers(server)
+        code, told = server.end()
+        assert code == 0, told
+        assert not any(worker.is_running() for worker in workers)
+
+
+def test_a_local_worker_that_is_killed_loses_its_task_at_once(tmp_path):
+    with serving(tmp_path, "--workers", "1", "--lease-term", "1h") as server:
+        server.ask("POST", "/jobs", {"command": {"argv": ["sleep", "600"]}})
+        with follow(server, "/events?since=0") as events:
+            until(events, b"event: StartAttempts")
+            for worker in local_workers(server):
+                worker.kill()
+            # No lease runs out within the hour: it was seen to die.
+            until(events, b"event: LoseWorker")
+            until(events, b"event: StartAttempts")
+        attempts = server.ask("GET", "/tasks/1/0")[1]["attempts"]
+        assert [attempt["reason"] for attempt in attempts] == ["worker_lost", None]
+        server.ask("POST", "/jobs/1/cancel", {})
+        assert server.end()[0] == 0
+
+
+def test_a_second_signal_does_not_wait(tmp_path):
+    with serving(tmp_path, "--workers", "1") as server:
+        server.ask("POST", "/jobs", {"command": {"argv": ["sleep", "600"]}})
+        with follow(server, "/events?since=0") as events:
+            until(events, b"event: StartAttempts")
+            workers = local_workers(server)
+            server.process.terminate()
+            # The stream ends when the server begins to leave.
+            until(events, b"\r\n0\r\n\r\n")
+        code, _ = server.end()
+        assert code == 128 + signal.SIGTERM
+        psutil.wait_procs(workers, timeout=PATIENCE_S)
+        assert not any(worker.is_running() for worker in workers)
+
+
+@contextmanager
+def follow(server: Server, path: str) -> Iterator[socket.socket]:
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as wire:
+        wire.sendall(
+            f"GET /api/v1{path} HTTP/1.1\r\nHost: {host}\r\n"
+            f"Authorization: Bearer {server.token}\r\n\r\n".encode()
+        )
+        yield wire
+
+
+def until(wire: socket.socket, wanted: bytes) -> None:
+    """Read a stream up to what is wanted and no further."""
+    heard = b""
+    while not heard.endswith(wanted):
+        piece = wire.recv(1)
+        assert piece, heard
+        heard += piece

@@ -26,6 +26,7 @@ from holdfast.wire.specs import instant_of, spec_of
 
 LONGEST_WAIT_MS: Final = 300_000
 SHORT: Final = 16
+MOST_JOBS: Final = 5_000_000
 
 
 async def submit(call: Call) -> Answer:
@@ -36,6 +37,8 @@ async def submit(call: Call) -> Answer:
 
     def ask(coordinator: Coordinator) -> Decision:
         nonlocal watched
+        if len(coordinator.state.jobs) >= MOST_JOBS:
+            raise Declined("queue_full", "too many jobs wait", headers={"retry-after": "10"})
         check_bundle(call, command.spec.bundle)
         decision = call.decide(coordinator, command)
         if isinstance(decision, Accepted) and isinstance(decision.answer, str):
@@ -97,7 +100,7 @@ def _digest(*parts: object) -> bytes:
 
 async def list_jobs(call: Call) -> Answer:
     """A page of jobs, newest first."""
-    return Answer(await call.ask(lambda _: jobs_page(call)))
+    return Answer(await jobs_page(call))
 
 
 async def show(call: Call) -> Answer:
