@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
 from msgspec import Struct
 
@@ -32,9 +32,9 @@ from holdfast.wire.archives import (
     path_problem,
     ratio_is_exceeded,
 )
-from holdfast.wire.http import Http, Rejected
+from holdfast.worker.functions import SCRIPT_PREFIX
 
-__all__ = ["IGNORE_FILE", "Packed", "pack", "packed", "upload"]
+__all__ = ["IGNORE_FILE", "Bundle", "Packed", "pack", "packed", "target_inside", "upload"]
 
 IGNORE_FILE: Final = ".holdfastignore"
 ALWAYS_IGNORED: Final = (".git", "__pycache__", ".venv", "*.pyc", IGNORE_FILE)
@@ -46,6 +46,13 @@ FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class Bundle(Struct, frozen=True):
+    """A folder of code that a server has. It stays what it was when it was brought there."""
+
+    digest: str
+    folder: Path
 
 
 class Packed(Struct, frozen=True):
@@ -82,8 +89,18 @@ def pack(folder: str | os.PathLike[str], archive: BinaryIO, limits: Limits = LIM
         raise Refused("invalid", f"{root} cannot be read: {error}") from error
 
 
-def upload(http: Http, folder: str | os.PathLike[str], limits: Limits = LIMITS) -> str:
-    """Have the server know the bundle of this folder; its digest, which names it in a job."""
+class Carrier(Protocol):
+    """What `wire.http` does for us. Loading it takes longer than most programs need it for."""
+
+    def head(self, path: str) -> None: ...
+
+    def upload(self, path: str, content: BinaryIO, size: int) -> None: ...
+
+
+def upload(http: Carrier, folder: str | os.PathLike[str], limits: Limits = LIMITS) -> Bundle:
+    """Have the server know the bundle of this folder; its digest names it in a job."""
+    from holdfast.wire.http import Rejected
+
     with packed(folder, limits) as (told, archive):
         path = f"{BUNDLES}/{told.digest}"
         try:
@@ -93,7 +110,26 @@ def upload(http: Http, folder: str | os.PathLike[str], limits: Limits = LIMITS) 
             if no.problem.status not in (FORBIDDEN, NOT_FOUND):
                 raise
             http.upload(path, archive, told.archive_bytes)
-        return told.digest
+        return Bundle(told.digest, Path(folder).resolve())
+
+
+def target_inside(target: str, bundle: Bundle) -> str:
+    """The name of a function for those who have the bundle. A function of the script that was
+    started is found in the module that the script is there."""
+    if not target.startswith(SCRIPT_PREFIX):
+        return target
+    script, _, qualname = target.removeprefix(SCRIPT_PREFIX).rpartition(":")
+    path = Path(script).resolve()
+    if not path.is_relative_to(bundle.folder):
+        raise Refused(
+            "invalid",
+            f"the function is in {script}, which is not in the bundle {bundle.folder}; "
+            "give the folder that the script is in",
+        )
+    names = path.relative_to(bundle.folder).with_suffix("").parts
+    if path.suffix != ".py" or not all(name.isidentifier() for name in names):
+        raise Refused("invalid", f"{script} cannot be imported by its name; rename it")
+    return f"{'.'.join(names)}:{qualname}"
 
 
 # What goes in.
