@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import click
 import platformdirs
+import uvloop
 from msgspec import Struct
 
 from holdfast.cli.errors import IN_USE, REFUSED, USAGE, Trouble, say
@@ -165,7 +166,7 @@ def start(**flags: Any) -> int:  # fmt: skip
             IN_USE,
         ) from None
     try:
-        return asyncio.run(_work(plan, lock))
+        return uvloop.run(_work(plan, lock))
     finally:
         lock.close()
 
@@ -312,25 +313,21 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     slots = plan.capacity.slots
     fetching = Http(plan.server)
     cache = BundleCache(plan.bundles, fetch_over(fetching), bound_bytes=plan.bundles_bytes)
-    mixed = MixedExecutor(
-        ProcessExecutor(slots, waker, monotonic_ms, dooms=False, bundles=str(cache.root)),
-        CommandExecutor(
-            slots,
-            waker,
-            monotonic_ms,
-            Surroundings(
-                plan.scratch,
-                plan.name,
-                environment=plan.environment,
-                pass_on=plan.pass_on,
-                secrets=plan.secret_files,
-                bundles=cache.root,
-            ),
-            lock=lock.descriptor,
-        ),
-        pickle=plan.pickle,
+    surroundings = Surroundings(
+        plan.scratch,
+        plan.name,
+        environment=plan.environment,
+        pass_on=plan.pass_on,
+        secrets=plan.secret_files,
+        bundles=cache.root,
     )
+    commands = CommandExecutor(slots, waker, monotonic_ms, surroundings, lock=lock.descriptor)
+    functions = ProcessExecutor(
+        slots, waker, monotonic_ms, dooms=False, guardian=commands, bundles=str(cache.root)
+    )
+    mixed = MixedExecutor(functions, commands, pickle=plan.pickle)
     executor = SuppliedExecutor(mixed, cache, waker)
+    executor.start()
     hello = Hello(socket.gethostname(), os.getpid(), VERSION, "", plan.attributes, lock.identity)
     agent = Agent(
         plan.name,

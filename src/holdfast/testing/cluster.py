@@ -19,7 +19,7 @@ from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Decision
 from holdfast.core.ids import Index, JobId, WorkerId
 from holdfast.core.job import is_finished
-from holdfast.core.spec import JobSpec, RetryPolicy
+from holdfast.core.spec import STOP, JobSpec, RetryPolicy
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.service import Service
 from holdfast.testing.stepped import SteppedExecutor, answer_to
@@ -57,6 +57,7 @@ class Member:
         if not self.is_alive or self.is_frozen:
             return
         self.executor.advance(self.now_ms())
+        self._cluster.look_for_doubles(self)
         exchange = self.agent.step(self.now_ms())
         if exchange is not None:
             # One lock a name: whoever is started again proves that the former process is dead.
@@ -128,6 +129,7 @@ class Cluster:
         self._count = 0
         self._spins = 0
         self._checked = 0
+        self._meddled: set[tuple[JobId, Index]] = set()
         self.members = [Member(self, f"w{n}", 1, self.dice.randint(1, 3)) for n in range(workers)]
         for member in self.members:
             self.after(0, member.poll)
@@ -228,7 +230,11 @@ class Cluster:
             count = self.dice.choice((1, 5, 20))
             self.wanted[key] = tuple(f"{key}:{n}".encode() for n in range(count))
         command = c.SubmitJob(
-            spec=_spec(), key=key, digest=key.encode(), items=self.wanted[key], sealed=True
+            spec=_spec(is_bound=key[-1] in "02468"),
+            key=key,
+            digest=key.encode(),
+            items=self.wanted[key],
+            sealed=True,
         )
         self.service.ask(command, partial(self._told, key))
         self.after(ASK_AGAIN_MS, partial(self._submit, key))
@@ -247,6 +253,8 @@ class Cluster:
         killed = c.KillTasks(job_id=job_id, indices=(index,))
         command = self.dice.choice((moved, moved, killed, c.RetryTasks(job_id=job_id)))
         self.service.do(command)
+        if isinstance(command, c.KillTasks):
+            self._meddled.add((job_id, index))
         self.faults[type(command).__name__] += 1
 
     # --- what goes wrong ------------------------------------------------------------------------
@@ -293,6 +301,17 @@ class Cluster:
         self.faults["worker frozen"] += 1
         self.dice.choice(self.members).freeze_for(self.dice.choice((1_000, 3 * TERM_MS)))
 
+    def look_for_doubles(self, member: Member) -> None:
+        """What must not outlive its lease never runs in two places, unless a person took it away
+        from the first."""
+        here = _bound_tasks(member)
+        for other in self.members if here else ():
+            if other is member or not other.is_alive or other.is_frozen:
+                continue
+            both = (here & _bound_tasks(other)) - self._meddled
+            if both:
+                self.troubles.append(f"{member.name} and {other.name} both run {sorted(both)}")
+
     # --- judging --------------------------------------------------------------------------------
 
     def _is_settled(self) -> bool:
@@ -332,11 +351,21 @@ class Cluster:
             self.troubles.append(f"committed twice: {twice}")
 
 
-def _spec() -> JobSpec:
+def _bound_tasks(member: Member) -> set[tuple[JobId, Index]]:
+    """What runs here and must not outlive its lease."""
+    return {
+        (running.job_id, running.index)
+        for running in member.executor.running()
+        if member.executor.is_bound(running.lease_id)
+    }
+
+
+def _spec(*, is_bound: bool) -> JobSpec:
     retry = RetryPolicy(kind="fixed", delay_ms=500, jitter=0.5)
     return JobSpec(
-        name="work", kind="function", target="work", retries=3, max_losses=1_000, retry=retry
-    )
+        name="work", kind="function", target="work", retries=3, max_losses=1_000, retry=retry,
+        on_disconnect=STOP if is_bound else "",
+    )  # fmt: skip
 
 
 def _nothing() -> None:

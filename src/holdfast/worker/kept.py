@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import structs
 
 from holdfast.core.ids import JobId, LeaseId
+from holdfast.core.spec import STOP
 from holdfast.wire.exchange import Run
 from holdfast.worker import frames
 from holdfast.worker.frames import Broke, Ran, Withdraw, encode
@@ -43,6 +44,9 @@ class KeptLane:
         self.is_leaving = False
         # Its slot is used for something else: it takes nothing from other lanes.
         self.is_retired = False
+        # Whether what is here must not outlive its leases, and whether the guardian knows.
+        self.must_end = False
+        self.is_bound = False
         # When a child being ended by us gets SIGKILL; None while it may live.
         self.kill_at: float | None = None
         # When the next child may start, and how many in a row died before they were of use.
@@ -70,6 +74,13 @@ class KeptLane:
         is_done = self.is_usable and not self.inside and bool(self.queue)
         return is_done and self.wanted_bundle != self.bundle
 
+    def let_leave(self, kill_at: float) -> None:
+        """Make room for a child with other code; one that does not go by itself is killed."""
+        if self.child is not None:
+            self.is_leaving = True
+            self.kill_at = kill_at
+            self.child.send(frames.LEAVE)
+
     def take_over(self, child: WarmChild, bundle: str = "") -> None:
         self.child = child
         self.bundle = bundle
@@ -86,6 +97,10 @@ class KeptLane:
             # Another job says nothing about how long these take.
             self._window = WINDOW_FIRST
             self.job = run.job_id
+        if run.on_disconnect == STOP:
+            self.must_end = True
+        elif not self.queue and not self.inside:
+            self.must_end = False
         self.queue.extend(entries)
 
     def feed(self) -> None:

@@ -110,6 +110,9 @@ class SuppliedExecutor:
             self._given_up.add(lease_id)
         self._inside.stop(lease_id, grace_ms)
 
+    def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
+        self._inside.cut_off(lease_id, grace_ms)
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         self._inside.hold_until(ends_ms, kill_ms)
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from holdfast.worker import frames
@@ -113,3 +113,17 @@ class WarmChild:
             os.close(self.pidfd)
         self.link.close()
         return code
+
+
+Start = Callable[[Slate, int, str], WarmChild]
+"""Start a child for the bundle with this digest, or for none."""
+
+
+def starter(folder: str, *, dooms: bool, bundles: str) -> Start:
+    """Children of one executor have the same beginning, but for their bundles."""
+
+    def start(slate: Slate, crash: int, bundle: str) -> WarmChild:
+        place = os.path.join(bundles, bundle) if bundle else ""
+        return WarmChild(slate, crash, folder, dooms=dooms, bundle=place)
+
+    return start
