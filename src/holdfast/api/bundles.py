@@ -50,10 +50,14 @@ async def look(call: Call) -> Stream:
 
 async def get(call: Call) -> Stream:
     """A bundle, as it was brought."""
-    size = _size(call)
-    path = call.service.served.bundles.path_of(_digest(call))
+    digest, size = _digest(call), _size(call)
+    bundles = call.service.served.bundles
     try:
-        content = await asyncio.to_thread(open, path, "rb")
+        content = await asyncio.to_thread(open, bundles.path_of(digest), "rb")
+    except FileNotFoundError:
+        # Somebody removed it by hand; bringing it again is then worth while.
+        bundles.drop([digest])
+        raise Declined("not_found", f"there is no bundle {digest}") from None
     except OSError as error:
         raise Declined("not_ready", f"the bundle cannot be read: {error}") from error
     return Stream(BYTES, _chunks(content), (("content-length", str(size)),))

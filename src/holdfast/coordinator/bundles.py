@@ -172,7 +172,8 @@ class Bundles:
         """They are no longer here; the files that are left to be removed."""
         left: list[Path] = []
         for digest in digests:
-            self._stored_bytes -= self._known.pop(digest).size
+            known = self._known.pop(digest, None)
+            self._stored_bytes -= 0 if known is None else known.size
             aside = self._folder / f"{LEAVING}{digest}-{next(self._numbers)}"
             # At once, because the same bundle may come again before the old file is gone.
             with suppress(FileNotFoundError):

@@ -88,6 +88,18 @@ def test_a_disk_that_fails_is_told_and_leaves_nothing(inside, tmp_path: Path):
     inside(story)
 
 
+def test_one_that_was_removed_by_hand_can_be_brought_again(inside, tmp_path: Path):
+    async def story(house):
+        await house.ask("PUT", HERE, CONTENT)
+        (tmp_path / "bundles" / DIGEST).unlink()
+        assert (await house.get(HERE)).code == "not_found"
+        assert (await house.ask("HEAD", HERE)).status == 404
+        assert (await house.ask("PUT", HERE, CONTENT)).status == 201
+        assert (await house.get(HERE)).content == CONTENT
+
+    inside(story)
+
+
 def test_who_may(inside):
     async def story(house):
         may = {

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from holdfast.testing.archives import archive, file, folder, sealed
 from holdfast.wire.archives import LIMITS, new_digest
@@ -110,16 +111,14 @@ def test_one_with_another_digest_is_refused_before_it_is_looked_at(
     assert origin.fetched == ["0" * 64]
 
 
-def test_one_that_is_too_large_is_not_fetched_to_its_end(tmp_path: Path, origin: Origin):
-    def endless(digest: str):
-        @contextmanager
-        def fetch():
-            yield iter(lambda: bytes(1_000_000), b"")
+def test_one_that_is_too_large_is_not_fetched_to_its_end(tmp_path: Path):
+    @contextmanager
+    def endless(digest: str) -> Iterator[Iterator[bytes]]:
+        yield iter(lambda: bytes(100), b"")
 
-        return fetch()
-
-    cache = BundleCache(tmp_path / "cache", endless)
-    with pytest.raises(BadBundle, match=f"larger than {LIMITS.archive_bytes}"):
+    limits = structs.replace(LIMITS, archive_bytes=1_000)
+    cache = BundleCache(tmp_path / "cache", endless, limits=limits)
+    with pytest.raises(BadBundle, match="larger than 1000"):
         cache.hold("0" * 64)
     assert folders(cache) == set()
 
