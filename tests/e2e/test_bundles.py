@@ -292,9 +292,8 @@ def test_an_unknown_bundle_is_refused_with_its_digest(http: Http):
 def test_a_large_upload_that_is_refused_hears_why(http: Http, tmp_path: Path):
     source = tmp_path / "large"
     source.write_bytes(bytes(66 * 1024 * 1024))
-    with source.open("rb") as opened:
-        with pytest.raises(Rejected, match="at most") as no:
-            http.upload(f"{API}/bundles/{'0' * 64}", opened, source.stat().st_size)
+    with source.open("rb") as opened, pytest.raises(Rejected, match="at most") as no:
+        http.upload(f"{API}/bundles/{'0' * 64}", opened, source.stat().st_size)
     assert no.value.problem.status == 413
 
 
@@ -309,6 +308,6 @@ def test_a_folder_that_cannot_travel_is_refused_before_anything_is_sent(
 
 
 def test_a_folder_that_is_opened_takes_no_bundle(tmp_path: Path):
-    with holdfast.open(tmp_path / "state", workers=1) as opened:
-        with pytest.raises(Refused, match="workers of a server"):
-            opened.submit(abs, -1, bundle=tmp_path)
+    opened = holdfast.open(tmp_path / "state", workers=1)
+    with opened, pytest.raises(Refused, match="workers of a server"):
+        opened.submit(abs, -1, bundle=tmp_path)

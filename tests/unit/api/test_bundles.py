@@ -34,7 +34,7 @@ def test_a_bundle_is_brought_looked_for_and_fetched(inside, tmp_path: Path):
         assert fetched.headers["content-type"] == "application/octet-stream"
 
     inside(story)
-    inside(lambda house: still_there(house))
+    inside(still_there)
     assert os.listdir(tmp_path / "bundles") == [DIGEST]
 
 
