@@ -2,13 +2,15 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
@@ -297,3 +299,62 @@ def until(wire: socket.socket, wanted: bytes) -> None:
         piece = wire.recv(1)
         assert piece, heard
         heard += piece
+
+
+def test_the_systems_manager_hears_when_it_is_ready_and_when_it_stops(tmp_path, monkeypatch):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE_S)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        with serving(tmp_path) as server:
+            assert manager.recv(100) == b"READY=1"
+            server.process.send_signal(signal.SIGUSR1)
+            server.process.send_signal(signal.SIGHUP)
+            assert server.ask("GET", "/version")[0] == 200
+            code, told = server.end()
+            assert manager.recv(100) == b"STOPPING=1"
+    assert code == 0
+    assert "position 2, durable 2, 0 jobs" in told
+    assert "most recent call first" in told
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_tls_holds_and_a_renewed_certificate_is_taken_up(tmp_path):
+    def certificate(name: str) -> None:
+        subprocess.run(
+            [
+                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                "-nodes", "-days", "2", "-subj", f"/CN={name}",
+                "-addext", "subjectAltName=IP:127.0.0.1",
+                "-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem"),
+            ],
+            check=True, capture_output=True, timeout=PATIENCE_S,
+        )  # fmt: skip
+
+    def shown(server: Server) -> str:
+        host, _, port = server.url.removeprefix("https://").partition(":")
+        return ssl.get_server_certificate((host, int(port)), timeout=PATIENCE_S)
+
+    certificate("first")
+    files = ("--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem"))
+    with serving(tmp_path, *files, "--workers", "1", listen="0.0.0.0:0") as server:
+        trust = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        wire = HTTPSConnection(
+            server.url.removeprefix("https://"), timeout=PATIENCE_S, context=trust
+        )
+        wire.request("GET", "/api/v1/jobs", headers={"Authorization": f"Bearer {server.token}"})
+        assert wire.getresponse().status == 200
+        wire.close()
+        plain = HTTPConnection(server.url.removeprefix("https://"), timeout=PATIENCE_S)
+        plain.request("GET", "/livez")
+        with pytest.raises((ConnectionError, HTTPException)):
+            # Nothing is told to those who speak plainly.
+            plain.getresponse()
+        plain.close()
+        first = shown(server)
+        certificate("second")
+        server.process.send_signal(signal.SIGHUP)
+        while shown(server) == first:
+            assert server.process.poll() is None
+        assert shown(server) in (tmp_path / "cert.pem").read_text()
+        assert server.end()[0] == 0

@@ -68,6 +68,9 @@ class Api:
             return answered if isinstance(answered, Stream) else _response(request, answered)
         except Declined as no:
             return _problem(request, no)
+        except ClientDisconnect:
+            # Nobody is there to read this; asking again is up to them.
+            return Response(status_code=499)
         except OperatingError as error:
             told = Declined("not_ready", str(error), headers={"retry-after": "1"})
             return _problem(request, told)

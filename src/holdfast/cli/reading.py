@@ -1,21 +1,64 @@
-"""The options of every command that looks: which folder, at which moment, in which form."""
+"""The options of every command that looks: at which server or folder, when, in which form."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
+from msgspec import Struct
 
+from holdfast.cli.errors import USAGE, Trouble
 from holdfast.cli.moments import FORMS as MOMENTS
 from holdfast.cli.moments import parse_moment
 from holdfast.cli.output import FORMS
+from holdfast.cli.sources import Source
 from holdfast.coordinator.inspect import Moment
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DATA_VARIABLE = "HOLDFAST_DATA_DIR"
+
+
+class Look(Struct, frozen=True):
+    """What was asked to be looked at."""
+
+    data: Path | None = None
+    at: Moment | None = None
+    server: str | None = None
+    token_file: Path | None = None
+
+    @contextmanager
+    def source(self) -> Iterator[Source]:
+        """The folder that was named; where none was, the server."""
+        path = self._folder()
+        if path is not None:
+            from holdfast.cli.folders import FromFolder
+
+            yield FromFolder(path, self.at)
+            return
+        if self.at is not None:
+            raise Trouble(
+                "--at looks into a log, and a server shows only what is: name the folder of the "
+                "log with --data DIR.",
+                USAGE,
+            )
+        from holdfast.cli.asking import asking
+        from holdfast.cli.servers import FromServer
+
+        with asking(self.server, self.token_file) as asker:
+            yield FromServer(asker)
+
+    def _folder(self) -> Path | None:
+        if self.data is not None and self.server is not None:
+            raise Trouble("--data reads a folder and --server asks a server: name one.", USAGE)
+        if self.data is not None or self.server is not None:
+            return self.data
+        told = os.environ.get(DATA_VARIABLE)
+        return Path(told) if told else None
 
 
 def _moment(context: click.Context, option: click.Parameter, value: str | None) -> Moment | None:
@@ -28,12 +71,16 @@ def _moment(context: click.Context, option: click.Parameter, value: str | None) 
 
 
 def data_option(command: F) -> F:
+    return _folder_option("else your state folder")(command)
+
+
+def _folder_option(otherwise: str) -> Callable[[F], F]:
     return click.option(
         "--data",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help=f"The folder of the log. [default: ${DATA_VARIABLE}, else your state folder]",
-    )(command)
+        help=f"The folder of the log. [default: ${DATA_VARIABLE}, {otherwise}]",
+    )
 
 
 def at_option(command: F) -> F:
@@ -41,7 +88,7 @@ def at_option(command: F) -> F:
         "--at",
         callback=_moment,
         metavar="POSITION|TIME",
-        help=f"As it was then: {MOMENTS}.",
+        help=f"As it was then, from a folder: {MOMENTS}.",
     )(command)
 
 
@@ -60,8 +107,28 @@ def output_option(command: F) -> F:
 
 
 def reads(command: F) -> F:
-    """`--data`, `--at` and `-o` together."""
-    return data_option(at_option(output_option(command)))
+    """`--server`, `--token-file`, `--data` and `--at`, given to the command as one `look`; and
+    `-o`."""
+    from holdfast.cli.asking import server_options
+
+    @wraps(command)
+    def looked(
+        data: Path | None,
+        at: Moment | None,
+        server: str | None,
+        token_file: Path | None,
+        **rest: Any,
+    ) -> Any:
+        return command(look=Look(data, at, server, token_file), **rest)
+
+    folder = _folder_option("else the server is asked")
+    return cast(F, server_options(folder(at_option(output_option(looked)))))
+
+
+def watch_option(command: F) -> F:
+    return click.option("-w", "--watch", is_flag=True, help="Go on showing it as it changes.")(
+        command
+    )
 
 
 def folder_of(data: Path | None) -> Path:
