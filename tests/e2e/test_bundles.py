@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -295,6 +296,28 @@ def test_a_large_upload_that_is_refused_hears_why(http: Http, tmp_path: Path):
     with source.open("rb") as opened, pytest.raises(Rejected, match="at most") as no:
         http.upload(f"{API}/bundles/{'0' * 64}", opened, source.stat().st_size)
     assert no.value.problem.status == 413
+
+
+def test_a_server_killed_in_the_middle_of_an_upload_has_nothing_of_it(
+    server: ServerProcess, http: Http
+):
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as link:
+        link.sendall(
+            f"PUT {API}/bundles/{'0' * 64} HTTP/1.1\r\nhost: {host}\r\n"
+            f"authorization: Bearer {server.token}\r\ncontent-length: 2000000\r\n\r\n".encode()
+        )
+        link.sendall(bytes(1_000_000))
+        folder = server.data / "bundles"
+        give_up_at = time.monotonic() + PATIENCE_S
+        while not (folder.is_dir() and any(each.stat().st_size for each in folder.iterdir())):
+            assert time.monotonic() < give_up_at
+        server.kill()
+    assert os.listdir(folder) == [f".arriving-{'0' * 64}-0"]
+    server.start()
+    assert os.listdir(folder) == []
+    with pytest.raises(Rejected):
+        http.head(f"{API}/bundles/{'0' * 64}")
 
 
 def test_a_folder_that_cannot_travel_is_refused_before_anything_is_sent(

@@ -12,6 +12,7 @@ from holdfast.wire.archives import is_digest
 BYTES: Final = "application/octet-stream"
 GATHERED: Final = 1 << 18
 """So much is handed to the disk at once, and no more of a bundle than this is in memory."""
+STALLED_S: Final = 30.0
 
 
 async def put(call: Call) -> Answer:
@@ -34,13 +35,23 @@ async def put(call: Call) -> Answer:
 
 async def _take_in(call: Call, bundles: Bundles, arrival: Arrival) -> None:
     gathered = bytearray()
-    async for chunk in call.chunks:
+    chunks = aiter(call.chunks)
+    while (chunk := await _next(chunks)) is not None:
         bundles.expect(arrival, len(chunk))
         gathered += chunk
         if len(gathered) >= GATHERED:
             await asyncio.to_thread(arrival.write, bytes(gathered))
             gathered.clear()
     await asyncio.to_thread(arrival.write, bytes(gathered))
+
+
+async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
+    """The next piece, None at the end. Whoever sends none must not take up room for ever."""
+    try:
+        async with asyncio.timeout(STALLED_S):
+            return await anext(chunks, None)
+    except TimeoutError:
+        raise Declined("malformed", f"nothing more came for {STALLED_S:g} s") from None
 
 
 async def look(call: Call) -> Stream:

@@ -87,6 +87,7 @@ def spec_view(spec: JobSpec) -> View:
         "priority": spec.priority,
         "namespace": spec.namespace,
         "labels": dict(spec.labels),
+        "bundle": spec.bundle or None,
     }
 
 

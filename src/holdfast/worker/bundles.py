@@ -6,6 +6,7 @@ tells how large the bundle is, and its time when it was used last. Locks end wit
 a crash blocks nothing; what it left half-way has a name that nobody takes for a bundle.
 """
 
+import errno
 import fcntl
 import os
 import random
@@ -83,6 +84,7 @@ class BundleCache:
         self._guard = threading.Lock()
         self._closed = threading.Event()
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _check_owner(self.root)
         self._tidy()
 
     def hold(self, digest: str) -> Path:
@@ -242,6 +244,14 @@ class BundleCache:
 
     def _is_here(self, digest: str) -> bool:
         return (self.root / digest).is_dir()
+
+
+def _check_owner(root: Path) -> None:
+    """Whoever can write here chooses what code tasks run."""
+    now = root.stat()
+    if now.st_uid != os.geteuid() or now.st_mode & 0o022:
+        told = "others may write there, and so could choose what tasks run"
+        raise PermissionError(errno.EPERM, told, str(root))
 
 
 def _measured(folder: Path) -> int:

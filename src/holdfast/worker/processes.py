@@ -14,7 +14,7 @@ from holdfast.wire.exchange import Run
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.guarding import Guardian, NoGuardian
 from holdfast.worker.keeper import Keeper
-from holdfast.worker.lanes import Leases, Outcome, released
+from holdfast.worker.lanes import NO_BUNDLES, Leases, Outcome, failed, released
 from holdfast.worker.orders import Assign, Close, Recall, Retire, Stop
 from holdfast.worker.slate import NO_LEASE
 from holdfast.worker.warm import starter
@@ -42,6 +42,7 @@ class ProcessExecutor:
     ) -> None:
         self.slots = slots
         self._clock_ms = clock_ms
+        self._bundles = bundles
         self._leases = Leases()
         start = starter(os.getcwd(), dooms=dooms, bundles=bundles)
         self._keeper = Keeper(slots, wake, kill_grace_ms, guardian or NoGuardian(), start)
@@ -69,6 +70,9 @@ class ProcessExecutor:
         entries = self._leases.admit(run)
         if self._is_closed:
             self._keeper.outcomes.extend(released(entry, started=False) for entry in entries)
+            return
+        if run.bundle and not self._bundles:
+            self._keeper.outcomes.extend(failed(entry, 0, NO_BUNDLES) for entry in entries)
             return
         self.start()
         self._keeper.lanes[run.slot].is_retired = False

@@ -82,10 +82,11 @@ class SuppliedExecutor:
             self._take_up(self._brought.popleft())
         whole, self._harvest = self._harvest, Harvest([], [], [])
         _merge(whole, self._inside.harvest())
-        reports: list[Outcome] = [*whole.done, *whole.failed, *whole.released]
-        for report in reports:
-            self._given_up.discard(report.lease_id)
-            self._forget(report.lease_id)
+        if self._used:
+            reports: list[Outcome] = [*whole.done, *whole.failed, *whole.released]
+            for report in reports:
+                self._given_up.discard(report.lease_id)
+                self._forget(report.lease_id)
         if self._given_up and not self._inside.occupied():
             for lease_id in self._given_up:
                 self._forget(lease_id)

@@ -1,8 +1,15 @@
 """Bundles over HTTP: brought, looked for, fetched, and referred to by jobs."""
 
+import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
+from holdfast.api import bundles
+from holdfast.api.call import Call
+from holdfast.api.identity import NOBODY
+from holdfast.api.problems import Declined
 from holdfast.wire.archives import new_digest
 
 CONTENT = b"code" * 100_000
@@ -146,5 +153,24 @@ def test_the_documents_tell_of_raw_bodies_and_of_either_scope(inside):
         told = (await house.get("/openapi.json")).value["paths"]["/api/v1/bundles/{digest}"]
         assert told["put"]["requestBody"]["content"] == {"application/octet-stream": {}}
         assert told["get"]["x-scope"] == "read or worker"
+
+    inside(story)
+
+
+def test_whoever_sends_nothing_more_is_let_go(inside, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(bundles, "STALLED_S", 0.01)
+
+    async def stalled():
+        yield b"half"
+        await asyncio.Event().wait()
+
+    async def story(house):
+        call = Call(
+            service=house.service, identity=NOBODY, path={"digest": DIGEST}, chunks=stalled()
+        )
+        with pytest.raises(Declined, match="nothing more came"):
+            await bundles.put(call)
+        assert os.listdir(tmp_path / "bundles") == []
+        assert house.served.bundles.used_bytes == 0
 
     inside(story)

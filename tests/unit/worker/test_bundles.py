@@ -221,3 +221,11 @@ def test_whoever_waits_is_let_go_when_the_worker_leaves(tmp_path: Path, origin: 
         waiting.hold(digest)
     origin.gate.set()
     thread.join()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_a_folder_that_others_may_write_is_not_used(tmp_path: Path, origin: Origin, mode: int):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(mode)
+    with pytest.raises(PermissionError, match="others may write"):
+        opened(tmp_path, origin)

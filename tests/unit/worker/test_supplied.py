@@ -17,6 +17,7 @@ from holdfast.wire.errors import Unreachable
 from holdfast.worker.bundles import BundleCache
 from holdfast.worker.executor import Executor
 from holdfast.worker.payloads import encode_call
+from holdfast.worker.processes import ProcessExecutor
 from holdfast.worker.supplied import SuppliedExecutor
 from holdfast.worker.threads import ThreadExecutor
 
@@ -47,7 +48,7 @@ class House(Crew):
         super().__init__(self._hire)
 
     def _hire(self, wake: Callable[[], None]) -> Executor:
-        inside = ThreadExecutor(2, wake, clock_ms)
+        inside = ThreadExecutor(2, wake, clock_ms, bundles=True)
         return SuppliedExecutor(inside, self.cache, wake)
 
     @contextmanager
@@ -170,3 +171,16 @@ def test_one_that_was_stopped_uses_its_bundle_until_it_has_ended(house: House, t
     while house.is_in_use():
         house.hear_the_bell()
     assert house.done == house.failed == house.released == []
+
+
+@pytest.mark.parametrize("kind", [ThreadExecutor, ProcessExecutor])
+def test_nobody_runs_it_with_other_code_where_no_bundle_can_be_brought(
+    kind: type[ThreadExecutor] | type[ProcessExecutor],
+):
+    crew = Crew(lambda wake: kind(1, wake, clock_ms))
+    crew.assign(ABSOLUTE, [encode_call((-1,))], bundle=digest_of(CODE))
+    crew.add(crew.executor.harvest())
+    (failed,) = crew.failed
+    assert failed.reason == "failed"
+    assert "needs a bundle" in failed.error
+    crew.executor.close(0)
