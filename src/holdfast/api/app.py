@@ -4,6 +4,7 @@ Nothing that goes wrong here ends in a traceback for the asker: what they can me
 only we can mend has a `trace_id` that the server's own log has too.
 """
 
+import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -31,6 +32,7 @@ log = getLogger("holdfast")
 
 REQUESTS_PER_SECOND: Final = 5_000.0
 MOST_QUERY: Final = 100
+BODY_S: Final = 60.0
 
 
 class Api:
@@ -89,17 +91,12 @@ class Api:
         self._door.check(headers.get("host", ""), headers.get("origin", ""))
         route, values, identity = self._enter(request)
         chunks = _chunks(request, route.most_bytes)
-        content = b"" if route.raw else b"".join([chunk async for chunk in chunks])
-        query = parse_qs(
-            request.scope["query_string"].decode("latin-1"),
-            keep_blank_values=True,
-            max_num_fields=MOST_QUERY,
-        )
+        content = b"" if route.raw else await _whole(chunks)
         call = Call(
             service=self.service,
             identity=identity,
             path=values,
-            query=query,
+            query=_query(request.scope["query_string"]),
             headers=headers,
             gone=_leaving(request),
             chunks=chunks,
@@ -145,6 +142,13 @@ def _raw_path(scope: Scope) -> str:
     return raw.partition(b"?")[0].decode("latin-1")
 
 
+def _query(raw: bytes) -> dict[str, list[str]]:
+    try:
+        return parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_QUERY)
+    except ValueError as error:
+        raise Declined("malformed", f"more than {MOST_QUERY} values follow the path") from error
+
+
 def _target(request: Request) -> str:
     return f"{_raw_path(request.scope)}?{request.scope['query_string'].decode('latin-1')}"
 
@@ -166,6 +170,17 @@ async def _chunks(request: Request, most: int) -> AsyncIterator[bytes]:
             yield chunk
     except ClientDisconnect:
         raise Declined("not_ready", "the asker has left") from None
+
+
+async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
+    """All of a body that is short and comes soon."""
+    try:
+        async with asyncio.timeout(BODY_S):
+            parts = [chunk async for chunk in chunks]
+    except TimeoutError as error:
+        late = f"the body did not arrive within {BODY_S:g} s"
+        raise Declined("malformed", late, headers={"connection": "close"}) from error
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _leaving(request: Request) -> Callable[[], Awaitable[None]]:

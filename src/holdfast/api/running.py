@@ -16,7 +16,8 @@ from holdfast.api.app import REQUESTS_PER_SECOND, Api
 from holdfast.api.credentials import Admission, admit, admit_workers, write_address
 from holdfast.api.crew import Crew
 from holdfast.api.limits import Door
-from holdfast.api.listening import Address
+from holdfast.api.listening import Address, CannotListen
+from holdfast.api.protocol import BoundedHead
 from holdfast.api.service import Service
 from holdfast.api.signals import Stop, dump, obeyed, tell_manager
 from holdfast.coordinator.ports import Faults
@@ -122,6 +123,11 @@ async def _listening(web: _Web, door: socket.socket) -> AsyncIterator[None]:
     running = asyncio.ensure_future(web.serve([door]))
     listening = asyncio.ensure_future(web.listening.wait())
     await asyncio.wait([running, listening], return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        listening.cancel()
+        # It never listened; whatever kept it from that is raised here.
+        await running
+        raise CannotListen("the web server ended before it began")
     try:
         yield
     finally:
@@ -161,9 +167,9 @@ def _config(service: Service, plan: Plan) -> uvicorn.Config:
     tls: dict[str, Any] = {}
     if plan.tls_cert:
         tls = {"ssl_certfile": plan.tls_cert, "ssl_keyfile": plan.tls_key}
-    return uvicorn.Config(
+    config = uvicorn.Config(
         api,
-        http="httptools",
+        http=BoundedHead,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -175,3 +181,9 @@ def _config(service: Service, plan: Plan) -> uvicorn.Config:
         timeout_graceful_shutdown=DRAIN_S,
         **tls,
     )
+    try:
+        config.load()
+    except OSError as error:
+        told = f"{plan.tls_cert} and {plan.tls_key} are no certificate with its key: {error}"
+        raise CannotListen(told) from error
+    return config
