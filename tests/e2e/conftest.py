@@ -22,8 +22,9 @@ KEPT = ("HOLDFAST_SEED",)
 class Served:
     """`holdfast serve` on a free port. Its files are where those of a user would be."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *options: str) -> None:
         self.home = home
+        self.options = options
         self.data = home / "data"
         self.environment = {
             name: value
@@ -33,13 +34,14 @@ class Served:
         self.environment |= {
             f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE")
         }
+        self.environment["XDG_RUNTIME_DIR"] = str(home / "runtime")
         self.process = self._start("127.0.0.1:0")
 
     def _start(self, listen: str) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "holdfast", "serve"),
-                *("--data", str(self.data), "--listen", listen),
+                *("--data", str(self.data), "--listen", listen, *self.options),
             ],
             env=self.environment,
             stderr=subprocess.PIPE,
@@ -104,7 +106,7 @@ class Hand:
             done=done,
             failed=failed,
             released=(),
-            held=tuple(self._held),  # type: ignore[arg-type]
+            held=tuple(self._held),
             occupied=len(self._held),
             draining=False,
             hello=Hello("here", 1, "0.1.0", "", (("zone", "eu"),)),
@@ -128,7 +130,7 @@ class Hand:
         self._start(*leased)
         self._drop(*leased)
         self.exchange(
-            done=tuple(Done(run.job_id, i, lease, 5, b"\xc0") for run, i, lease in leased)  # type: ignore[arg-type]
+            done=tuple(Done(run.job_id, i, lease, 5, b"\xc0") for run, i, lease in leased)
         )
 
     def fail(self, *leased: tuple[Run, int, int], exit_code: int = 1) -> None:
@@ -136,15 +138,13 @@ class Hand:
         self._drop(*leased)
         self.exchange(
             failed=tuple(
-                Failed(run.job_id, i, lease, 5, "failed", f"exit {exit_code}", "", exit_code)  # type: ignore[arg-type]
+                Failed(run.job_id, i, lease, 5, "failed", f"exit {exit_code}", "", exit_code)
                 for run, i, lease in leased
             )
         )
 
     def _start(self, *leased: tuple[Run, int, int]) -> None:
-        self.exchange(
-            started=tuple(Started(run.job_id, i, lease, 1) for run, i, lease in leased)  # type: ignore[arg-type]
-        )
+        self.exchange(started=tuple(Started(run.job_id, i, lease, 1) for run, i, lease in leased))
 
     def _drop(self, *leased: tuple[Run, int, int]) -> None:
         gone = {lease for _, _, lease in leased}
@@ -161,12 +161,12 @@ Call = Callable[..., Outcome]
 
 
 @pytest.fixture
-def begin_server(tmp_path: Path) -> Iterator[Callable[[], Served]]:
+def begin_server(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """A server that a test has for itself."""
     begun: list[Served] = []
 
-    def begin() -> Served:
-        begun.append(Served(tmp_path / f"server-{len(begun)}"))
+    def begin(*options: str) -> Served:
+        begun.append(Served(tmp_path / f"server-{len(begun)}", *options))
         return begun[-1]
 
     yield begin

@@ -165,6 +165,21 @@ def test_tasks_are_stopped_moved_and_sent_back_one_by_one(call, hand) -> None:
     assert call("job", "cancel", job_id).code == 0
 
 
+def test_a_list_of_many_pages_is_one_list(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [submitted(call, "--delay", "1h", "--name", "paged", "--", "true") for _ in range(5)]
+    tasks = submitted(call, "--delay", "1h", "--array", 7, "--", "true")
+    monkeypatch.setattr("holdfast.cli.servers.PAGE", 2)
+    found = call("job", "list", "--name", "paged", "-o", "name")
+    assert found.out.split() == made[::-1]
+    some = call("job", "list", "--name", "paged", "-o", "name", "--limit", "3")
+    assert (some.out.split(), "--limit 0" in some.err) == (made[:1:-1], True)
+    listed = call("task", "list", tasks, "-o", "name")
+    assert listed.out.split() == [f"{tasks}/{index}" for index in range(7)]
+    some = call("task", "list", f"{tasks}/1-5:2", "-o", "name", "--limit", "2")
+    assert some.out.split() == [f"{tasks}/1", f"{tasks}/3"]
+    assert call("job", "cancel", *made, tasks, "--yes").code == 0
+
+
 def test_a_key_finds_the_job_it_made(call) -> None:
     first = submitted(call, "--key", "nightly", "--", "true")
     assert submitted(call, "--key", "nightly", "--", "true") == first

@@ -70,6 +70,24 @@ def test_run_that_goes_well_ends_with_zero(start: Start, hand) -> None:
     assert child.returncode == 0
 
 
+def test_a_real_worker_runs_what_the_shell_submits(begin_server, start: Start) -> None:
+    server = begin_server("--workers", "1")
+
+    def type_there(*arguments: object) -> tuple[int, str]:
+        child = start(*arguments, env=server.environment)
+        out, _ = child.communicate(timeout=PATIENCE_S)
+        return child.returncode, out
+
+    assert type_there("run", "--", "sh", "-c", "exit 7")[0] == 7
+    assert type_there("run", "--env", "A=b c", "--", "sh", "-c", 'test "$A" = "b c"')[0] == 0
+    assert type_there("run", "--", "no-such-program")[0] == 1
+    third = "exit $((HOLDFAST_TASK_INDEX == 3))"
+    code, job_id = type_there("submit", "--array", "5", "--wait", "--", "sh", "-c", third)
+    assert code == 1
+    failed = type_there("task", "list", "--state", "quarantined", "-o", "name")
+    assert failed == (0, f"{job_id.strip()}/3\n")
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_cancels_its_job(call, start: Start, number: int, code: int) -> None:
     child = start("run", "--delay", "1h", "--", "sleep", "60")

@@ -17,10 +17,10 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
 import click
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 
 from holdfast.cli.config import Config, load_config
-from holdfast.cli.errors import USAGE, Trouble
+from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View
 from holdfast.wire.http import Http, Server
 
@@ -71,14 +71,24 @@ class Asker:
         return "".join(f" {part}" for part in self.asked.named)
 
     def get(self, *path: object, **query: Any) -> View:
-        return self.http.get(_path(path), dict, **query)
+        return self._understood(lambda: self.http.get(_path(path), dict, **query))
 
     def post(self, *path: object, body: Struct | None = None) -> View:
         """Ask for a change, once, however often it must be said."""
-        return self.http.post(_path(path), body, dict, key=secrets.token_hex(16))
+        key = secrets.token_hex(16)
+        return self._understood(lambda: self.http.post(_path(path), body, dict, key=key))
 
     def delete(self, *path: object) -> View:
-        return self.http.delete(_path(path), dict)
+        return self._understood(lambda: self.http.delete(_path(path), dict))
+
+    def _understood(self, ask: Callable[[], View]) -> View:
+        try:
+            return ask()
+        except DecodeError:
+            raise Trouble(
+                f"what answers at {self.url} is not a Holdfast server. Name another with --server; "
+                "`holdfast doctor` says where this one comes from."
+            ) from None
 
     @contextmanager
     def patient(self) -> Iterator["Asker"]:
@@ -133,6 +143,8 @@ def find_server(
     token = _token(known, named_file.value, named_file.source, is_flag=token_file is not None)
     if not token.value and (_is_near(url.value) or url.value == written.value):
         token = _read(usual)
+    if not (token.value.isascii() and token.value.isprintable()) or " " in token.value:
+        raise Trouble(f"{token.source} holds no token: a token is one word.", USAGE)
     named = [] if server is None else [f"--server {typed_text(server)}"]
     if token_file is not None:
         named.append(f"--token-file {typed_text(str(token_file))}")
@@ -201,4 +213,8 @@ def _address_file(token_file: Path) -> Path:
 
 
 def _path(parts: tuple[object, ...]) -> str:
+    for part in parts:
+        # These would lead elsewhere than to what is named.
+        if str(part) in ("", ".", ".."):
+            raise Trouble(f"{str(part)!r} names nothing.", NOT_FOUND)
     return "/".join([API, *(quote(str(part), safe="") for part in parts)])

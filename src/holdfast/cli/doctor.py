@@ -12,7 +12,7 @@ import click
 from msgspec import Struct
 
 from holdfast.cli.asking import Asked, Asker, find_server, server_options
-from holdfast.cli.errors import REFUSED, advised
+from holdfast.cli.errors import REFUSED, Trouble, advised
 from holdfast.cli.output import TABLES, Column, View, draw, emit_list, note
 from holdfast.cli.reading import DATA_VARIABLE, output_option
 from holdfast.cli.spans import size, span
@@ -88,6 +88,9 @@ def _server(asked: Asked, asker: Asker) -> Iterator[Finding]:
         version = asker.get("version")
     except Rejected as no:
         yield Finding("token", BAD, f"{source}: {advised(str(no), no.problem.code)}")
+        return
+    except Trouble as trouble:
+        yield Finding("server", BAD, str(trouble))
         return
     yield Finding("token", GOOD, f"{source} opens it")
     yield _version(str(version["version"]))

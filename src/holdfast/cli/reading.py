@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import click
 from msgspec import Struct
 
+from holdfast.cli.config import load_config
 from holdfast.cli.errors import USAGE, Trouble
 from holdfast.cli.moments import FORMS as MOMENTS
 from holdfast.cli.moments import parse_moment
@@ -92,14 +93,19 @@ def at_option(command: F) -> F:
     )(command)
 
 
+def _usual_form() -> str:
+    """What a settings file says, else a table."""
+    return str(load_config().get("client.output") or "table")
+
+
 def output_option(command: F) -> F:
     return click.option(
         "-o",
         "--output",
         "form",
         type=click.Choice(FORMS),
-        default="table",
-        show_default=True,
+        default=_usual_form,
+        show_default="table",
         envvar="HOLDFAST_OUTPUT",
         show_envvar=True,
         help="The form of what is printed.",

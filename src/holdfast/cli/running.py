@@ -1,11 +1,10 @@
-"""`holdfast run`, after its job is submitted: wait, show, end as the command ended."""
+"""`holdfast run`, after its job is submitted: wait, and end as the command ended."""
 
 from holdfast.cli.asking import Asker
 from holdfast.cli.errors import INTERRUPTED
-from holdfast.cli.output import View, clean, emit, note
+from holdfast.cli.output import View, clean, note
 from holdfast.cli.waiting import outcome_of, until_ended
 from holdfast.wire.bodies import Reason
-from holdfast.wire.http import Rejected
 
 SIGNALLED = 128
 LARGEST_CODE = 255
@@ -26,7 +25,7 @@ def follow(asker: Asker, job: View) -> int:
         _cancel(asker, job, "the one who waited was stopped")
         raise
     task = asker.get("tasks", job["id"], 0)
-    _show_output(asker, job, task)
+    _tell_of_output(task)
     _tell(asker, ended, task)
     return exit_code_of(ended, task)
 
@@ -54,15 +53,8 @@ def _cancel(asker: Asker, job: View, reason: str) -> None:
     note(f"job {job['id']} is cancelled")
 
 
-def _show_output(asker: Asker, job: View, task: View) -> None:
-    """What the command printed, where the server keeps it; else where it is."""
-    try:
-        told = asker.get("tasks", job["id"], 0, "logs")
-    except Rejected as no:
-        if no.problem.code not in ("not_found", "gone"):
-            raise
-        worker = next((each["worker"] for each in reversed(task["attempts"])), None)
-        if worker is not None:
-            note(f"its output stayed with worker {clean(worker)}: this server keeps none")
-        return
-    emit(str(told.get("text", "")))
+def _tell_of_output(task: View) -> None:
+    """Where to look for what it printed. One that never began printed nothing."""
+    worker = next((each["worker"] for each in reversed(task["attempts"])), None)
+    if worker is not None and task["exit_code"] is not None:
+        note(f"what it printed is kept by worker {clean(worker)}, in the folder it works in")

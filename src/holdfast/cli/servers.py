@@ -64,14 +64,14 @@ class FromServer:
                 )
             return self.asker.get("jobs", newest["id"])
         try:
-            return self._exact(text)
+            return self.asker.get("jobs", text)
         except Rejected as no:
             if no.problem.code != "not_found":
                 raise
         # A number is a whole name: 1 must never come to mean 17.
         names = [] if not text or text.isdigit() else self._beginning(text)
         if len(names) == 1:
-            return self._exact(names[0])
+            return self.asker.get("jobs", names[0])
         if names:
             raise ambiguous(text, names)
         raise Trouble(
@@ -79,11 +79,6 @@ class FromServer:
             "there is.",
             NOT_FOUND,
         )
-
-    def _exact(self, job_id: str) -> View:
-        if job_id in ("", ".", ".."):
-            raise Trouble(f"{job_id!r} is no job.", NOT_FOUND)
-        return self.asker.get("jobs", job_id)
 
     def _newest(self) -> View | None:
         found = self.jobs(Wanted(), 1).views

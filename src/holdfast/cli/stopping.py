@@ -63,7 +63,7 @@ def cancel_job(
         source = FromServer(asker)
         jobs = find_jobs(source, selectors, all_means=UNFINISHED)
         if not prefix:
-            _exact(selectors, jobs)
+            exact(selectors, jobs)
         if dry_run:
             left = [view for view in jobs if view["state"] in UNFINISHED]
             return _would(form, "jobs", left, jobs_table(left, source.now()), "cancelled")
@@ -199,7 +199,7 @@ def _tasks(source: FromServer, selectors: Sequence[str]) -> list[View]:
     return list(found.values())
 
 
-def _exact(selectors: Sequence[str], jobs: Sequence[View]) -> None:
+def exact(selectors: Sequence[str], jobs: Sequence[View]) -> None:
     """What is stopped is stopped for good, so an id must have been written whole."""
     known = {view["id"] for view in jobs}
     for text in selectors:

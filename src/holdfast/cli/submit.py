@@ -118,7 +118,7 @@ def submit(
 @server_options
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], server: str | None, token_file: Path | None, **asked: Any) -> int:
-    """Run a command on a worker, show what it prints, and end with its exit code.
+    """Run a command on a worker, wait for it, and end with its exit code.
 
     Ctrl-C cancels it.
     """

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from holdfast.cli.output import Column, View, clean_text, draw, draw_fields
-from holdfast.cli.spans import age, clock, span
+from holdfast.cli.spans import age, clock, size, span
 
 
 def jobs_table(views: Sequence[View], now: int, *, wide: bool = False) -> str:
@@ -71,6 +71,9 @@ def job_text(view: View, options: str) -> str:
         ("budgets", f"{spec['retries']} failures, {spec['max_losses']} losses a task"),
         ("timeout", span(spec["timeout_ms"]) if spec["timeout_ms"] else None),
         ("in parallel", spec["max_parallel"]),
+        ("needs", _needs(spec)),
+        ("priority", spec["priority"] or None),
+        ("namespace", None if spec["namespace"] == "default" else spec["namespace"]),
         ("labels", ", ".join(f"{key}={value}" for key, value in spec["labels"].items())),
         ("key", view["key"]),
         ("generation", view["generation"] if view["generation"] > 1 else None),
@@ -80,6 +83,16 @@ def job_text(view: View, options: str) -> str:
     if view["counts"]["QUARANTINED"]:
         listed += " --state quarantined"
     return draw_fields(fields) + f"\nIts tasks: {listed}\n"
+
+
+def _needs(spec: View) -> str:
+    """What each task needs of its worker, where that is more than one processor."""
+    told = [] if spec["cpus"] == 1 else [f"{spec['cpus']:g} cpus"]
+    if spec["memory_bytes"]:
+        told.append(size(spec["memory_bytes"]))
+    if spec["gpus"]:
+        told.append(f"{spec['gpus']} gpus")
+    return ", ".join(told)
 
 
 def tasks_table(views: Sequence[View]) -> str:

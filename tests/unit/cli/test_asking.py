@@ -1,5 +1,8 @@
 """Which server is asked, and with which token: the nearest place that names one wins."""
 
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,27 @@ def written(home: Path) -> Path:
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No settings of this project are found."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    """Something on the network that greets everybody in its own language."""
+
+    class Greeting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<h1>It works!</h1>")
+
+        def log_message(self, *told: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Greeting) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
 
 
 def test_without_anything_the_usual_server_is_asked_without_a_token() -> None:
@@ -103,6 +127,37 @@ def test_a_token_file_without_a_token_is_refused(tmp_path: Path) -> None:
         with pytest.raises(Trouble, match="there is no token") as trouble:
             find_server(None, file)
         assert trouble.value.code == USAGE
+
+
+@pytest.mark.parametrize("text", ["two words", "snöw", "a\nb"])
+def test_what_cannot_be_a_token_is_not_sent(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "odd"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(Trouble, match="holds no token"):
+        find_server(None, file)
+    monkeypatch.setenv("HOLDFAST_TOKEN", text)
+    with pytest.raises(Trouble, match="HOLDFAST_TOKEN holds no token"):
+        find_server(None, None)
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_leads_elsewhere_is_refused_before_anybody_is_asked(
+    run, nobody_there: str, name: str
+) -> None:
+    for command in (("job", "show"), ("worker", "show"), ("queue", "pause"), ("token", "revoke")):
+        assert run(*command, name).code == 4
+
+
+def test_a_stranger_that_answers_is_known_for_one(
+    run, monkeypatch: pytest.MonkeyPatch, stranger: str
+) -> None:
+    monkeypatch.setenv("HOLDFAST_SERVER", stranger)
+    done = run("job", "list")
+    assert (done.code, done.out) == (1, "")
+    assert "not a Holdfast server" in done.err
+    assert run("doctor").code == 1
 
 
 def test_a_named_command_leads_to_the_same_server() -> None:

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 import click
 import pytest
 
-from holdfast.cli.errors import report
+from holdfast.cli.errors import Trouble, report
 from holdfast.cli.instants import instant
 from holdfast.cli.pairs import pairs_of
 from holdfast.cli.running import exit_code_of
+from holdfast.cli.stopping import exact
 from holdfast.cli.waiting import Deadline, OutOfTime, outcome_of
 from holdfast.cli.watched import watched
 from holdfast.wire.bodies import Problem
@@ -89,6 +90,14 @@ def test_a_deadline_that_has_passed_is_out_of_time() -> None:
         Deadline("0s").left(30.0)
     with pytest.raises(click.BadParameter):
         Deadline("soon")
+
+
+def test_what_is_stopped_for_good_is_named_by_its_whole_id() -> None:
+    jobs = [{"id": "anchor"}, {"id": "7"}]
+    exact(["anchor", "7", "last", "all", "1-9:2"], jobs)
+    with pytest.raises(Trouble, match="there is anchor: write it whole, or add --prefix") as no:
+        exact(["7", "anch"], jobs)
+    assert no.value.code == 4
 
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -147,6 +147,16 @@ def test_the_folder_may_come_from_the_environment(
     assert run("job", "list").out == "2\n1\n"
 
 
+def test_the_form_may_come_from_a_settings_file(run, folder: Path, home: Path) -> None:
+    settings = home / "config" / "holdfast" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[client]\noutput = "name"\n')
+    assert run("job", "list", "--data", folder).out == "2\n1\n"
+    assert run("job", "list", "--data", folder, "-o", "quiet").out == ""
+    settings.write_text('[client]\noutput = "xml"\n')
+    assert run("job", "list", "--data", folder).code == 2
+
+
 def test_without_any_folder_the_server_is_asked(run, nobody_there: str) -> None:
     done = run("job", "list")
     assert (done.code, done.out) == (75, "")
