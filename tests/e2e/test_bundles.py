@@ -53,7 +53,7 @@ class Worker:
         self.process.wait(PATIENCE_S)
 
     def bundles(self) -> set[str]:
-        return {name for name in os.listdir(self.cache) if not name.endswith(".lock")}
+        return {path.name for path in self.cache.glob("*") if path.suffix != ".lock"}
 
 
 @pytest.fixture

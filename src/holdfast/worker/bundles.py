@@ -83,9 +83,9 @@ class BundleCache:
         self._held: dict[str, Held] = {}
         self._guard = threading.Lock()
         self._closed = threading.Event()
-        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _check_owner(self.root)
-        self._tidy()
+        if self.root.exists():
+            _check_owner(self.root)
+            self._tidy()
 
     def hold(self, digest: str) -> Path:
         """The folder of this bundle, which stays until it is let go. Waits for the network and the
@@ -126,6 +126,7 @@ class BundleCache:
 
     def _use(self, digest: str) -> int:
         """A shared lock on a bundle that is there, which may have to be brought first."""
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         while not self._closed.is_set():
             lock = self._lock(digest, fcntl.LOCK_SH)
             if lock is not None:
@@ -187,7 +188,7 @@ class BundleCache:
             if is_digest(name):
                 with suppress(FileNotFoundError):
                     file = self.root / f"{name}{LOCK}"
-                    told = file.read_text(encoding="ascii", errors="replace")
+                    told = file.read_bytes()
                     size = int(told) if told.isdigit() else _measured(self.root / name)
                     found.append((file.stat().st_mtime_ns, size, name))
         return found

@@ -187,6 +187,7 @@ def test_a_server_that_is_away_is_told_and_asked_again(cache: BundleCache, origi
 
 def test_what_a_crash_left_is_gone_at_the_next_start(tmp_path: Path, origin: Origin):
     first = opened(tmp_path, origin)
+    assert not first.root.exists(), "nothing is made before it is needed"
     digest = origin.code("one")
     left = first.root / f".{digest}.unpacking-0123456789abcdef"
     (left / "d").mkdir(parents=True)
