@@ -1,6 +1,8 @@
 """The command line against a real server: looking, submitting, waiting, deciding."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -238,3 +240,29 @@ def test_other_habits_find_the_same(call) -> None:
     assert call("get", "tasks", job_id) == call("task", "list", job_id)
     assert call("get", "queues", "-o", "name").out == call("queue", "list", "-o", "name").out
     assert call("job", "cancel", job_id).code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "strangers"),
+    [
+        (("--data", "FOLDER"), ("httpx2", "holdfast.wire.http")),
+        ((), ("holdfast.coordinator", "holdfast.wal", "holdfast.worker", "holdfast.api")),
+    ],
+)
+def test_a_look_loads_only_what_it_needs(served, options, strangers) -> None:
+    told = [str(served.data) if each == "FOLDER" else each for each in options]
+    program = (
+        "import sys\n"
+        "from holdfast.cli.main import main\n"
+        f"code = main(['job', 'list', '-o', 'quiet', *{told!r}])\n"
+        f"print([name for name in {strangers!r} if name in sys.modules], code, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=served.environment,
+    )
+    assert done.stderr == "[] 0\n"

@@ -247,6 +247,25 @@ def test_a_watched_list_is_painted_anew_on_a_terminal(call, start: Start) -> Non
     assert drawn.count(b"\x1b[H\x1b[2J") >= 2
 
 
+@pytest.mark.parametrize(
+    ("answer", "code", "state"), [(b"n\n", 1, "PENDING"), (b"y\n", 0, "KILLED")]
+)
+def test_a_person_is_asked_before_many_are_stopped(
+    call, start: Start, answer: bytes, code: int, state: str
+) -> None:
+    jobs = [call("submit", "--delay", "1h", "--", "true").out.strip() for _ in range(2)]
+    ours, theirs = pty.openpty()
+    child = start("job", "cancel", *jobs, stdin=theirs)
+    os.close(theirs)
+    os.write(ours, answer)
+    _, err = child.communicate(timeout=PATIENCE_S)
+    os.close(ours)
+    assert child.returncode == code, err
+    assert "Cancel 2 jobs?" in err
+    assert newest(call)["state"] == state
+    assert call("job", "cancel", *jobs, "--yes").code == 0
+
+
 def test_the_admin_token_of_this_machine_is_not_sent_to_strangers(call, served, tmp_path) -> None:
     from holdfast.cli.asking import find_server
 

@@ -11,10 +11,11 @@ from typing import Final
 import click
 from msgspec import Struct
 
-from holdfast.cli.asking import Asked, Asker, find_server, server_options
+from holdfast.cli.asking import Asked, Asker, find_server
 from holdfast.cli.errors import REFUSED, Trouble, advised
+from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import TABLES, Column, View, draw, emit_list, note
-from holdfast.cli.reading import DATA_VARIABLE, output_option
+from holdfast.cli.reading import DATA_VARIABLE
 from holdfast.cli.spans import size, span
 from holdfast.version import VERSION
 from holdfast.wire.http import Rejected, Unreachable

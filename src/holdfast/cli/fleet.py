@@ -7,8 +7,9 @@ from typing import Final
 
 import click
 
-from holdfast.cli.asking import Asker, asking, server_options
+from holdfast.cli.asking import Asker, asking
 from holdfast.cli.errors import NOT_FOUND, Trouble
+from holdfast.cli.options import output_option, server_options, watch_option
 from holdfast.cli.output import (
     TABLES,
     Column,
@@ -20,7 +21,6 @@ from holdfast.cli.output import (
     emit_one,
     note,
 )
-from holdfast.cli.reading import output_option, watch_option
 from holdfast.cli.spans import age, clock, size
 from holdfast.cli.tables import wall_of
 from holdfast.cli.watched import watched

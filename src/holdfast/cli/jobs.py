@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from holdfast.cli.options import watch_option
 from holdfast.cli.output import (
     TABLES,
     View,
@@ -15,7 +16,7 @@ from holdfast.cli.output import (
     row_limit,
 )
 from holdfast.cli.pairs import pairs_of
-from holdfast.cli.reading import Look, reads, watch_option
+from holdfast.cli.reading import Look, reads
 from holdfast.cli.selectors import UNFINISHED, find_jobs
 from holdfast.cli.sources import Source, Wanted
 from holdfast.cli.tables import job_text, jobs_table

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.asking import asking, server_options
+from holdfast.cli.asking import asking
+from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import TABLES, Column, View, clean, draw, emit_list, note
-from holdfast.cli.reading import output_option
 from holdfast.wire.bodies import Reason
 
 _reason = click.option("--reason", default="", help="Why; it is recorded.")

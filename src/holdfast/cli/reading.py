@@ -11,13 +11,9 @@ from typing import Any, TypeVar, cast
 import click
 from msgspec import Struct
 
-from holdfast.cli.config import load_config
 from holdfast.cli.errors import USAGE, Trouble
-from holdfast.cli.moments import FORMS as MOMENTS
-from holdfast.cli.moments import parse_moment
-from holdfast.cli.output import FORMS
+from holdfast.cli.options import output_option, server_options
 from holdfast.cli.sources import Source
-from holdfast.coordinator.inspect import Moment
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,10 +21,11 @@ DATA_VARIABLE = "HOLDFAST_DATA_DIR"
 
 
 class Look(Struct, frozen=True):
-    """What was asked to be looked at."""
+    """What was asked to be looked at. `at` is a moment of a log: only who opens one needs to know
+    what that is."""
 
     data: Path | None = None
-    at: Moment | None = None
+    at: Any = None
     server: str | None = None
     token_file: Path | None = None
 
@@ -62,9 +59,11 @@ class Look(Struct, frozen=True):
         return Path(told) if told else None
 
 
-def _moment(context: click.Context, option: click.Parameter, value: str | None) -> Moment | None:
+def _moment(context: click.Context, option: click.Parameter, value: str | None) -> Any:
     if value is None:
         return None
+    from holdfast.cli.moments import parse_moment
+
     try:
         return parse_moment(value, datetime.now().astimezone())
     except ValueError as error:
@@ -89,38 +88,19 @@ def at_option(command: F) -> F:
         "--at",
         callback=_moment,
         metavar="POSITION|TIME",
-        help=f"As it was then, from a folder: {MOMENTS}.",
-    )(command)
-
-
-def _usual_form() -> str:
-    """What a settings file says, else a table."""
-    return str(load_config().get("client.output") or "table")
-
-
-def output_option(command: F) -> F:
-    return click.option(
-        "-o",
-        "--output",
-        "form",
-        type=click.Choice(FORMS),
-        default=_usual_form,
-        show_default="table",
-        envvar="HOLDFAST_OUTPUT",
-        show_envvar=True,
-        help="The form of what is printed.",
+        help="As it was then, from a folder: a position (412), a time (2026-03-01T12:00:00Z), "
+        "14:05 today, or 10m ago.",
     )(command)
 
 
 def reads(command: F) -> F:
     """`--server`, `--token-file`, `--data` and `--at`, given to the command as one `look`; and
     `-o`."""
-    from holdfast.cli.asking import server_options
 
     @wraps(command)
     def looked(
         data: Path | None,
-        at: Moment | None,
+        at: Any,
         server: str | None,
         token_file: Path | None,
         **rest: Any,
@@ -129,12 +109,6 @@ def reads(command: F) -> F:
 
     folder = _folder_option("else the server is asked")
     return cast(F, server_options(folder(at_option(output_option(looked)))))
-
-
-def watch_option(command: F) -> F:
-    return click.option("-w", "--watch", is_flag=True, help="Go on showing it as it changes.")(
-        command
-    )
 
 
 def folder_of(data: Path | None) -> Path:

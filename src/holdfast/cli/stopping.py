@@ -7,9 +7,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from holdfast.cli.asking import Asker, asking, server_options
-from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble, advised, code_of
+from holdfast.cli.asking import Asker, asking
+from holdfast.cli.errors import NOT_FOUND, REFUSED, USAGE, Trouble, advised, code_of
 from holdfast.cli.instants import instant
+from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import (
     TABLES,
     Column,
@@ -18,7 +19,6 @@ from holdfast.cli.output import (
     emit_list,
     note,
 )
-from holdfast.cli.reading import output_option
 from holdfast.cli.selectors import UNFINISHED, find_jobs, find_one_task, find_tasks, names_several
 from holdfast.cli.servers import FromServer
 from holdfast.cli.tables import jobs_table, tasks_table
@@ -228,7 +228,8 @@ def _confirm(what: str, views: Sequence[object], *, yes: bool) -> None:
         return
     if sys.stdin is None or not sys.stdin.isatty():
         raise Trouble(f"this would {what}: add --yes if that is meant, --dry-run to look.", USAGE)
-    click.confirm(f"{what.capitalize()}?", abort=True, err=True)
+    if not click.confirm(f"{what.capitalize()}?", err=True):
+        raise Trouble("nothing was done.", REFUSED)
 
 
 def _each(form: str, plural: str, names: Sequence[str], ask: Callable[[str], View]) -> int:

@@ -8,13 +8,13 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from holdfast.cli.asking import asking, server_options
+from holdfast.cli.asking import asking
 from holdfast.cli.bundles import brought, digest_of
 from holdfast.cli.config import load_config
 from holdfast.cli.instants import instant
+from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import View, draw_fields, emit, emit_json, emit_line, emit_one, note
 from holdfast.cli.pairs import pairs_of
-from holdfast.cli.reading import output_option
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import Command, Submit
 from holdfast.wire.specs import spec_of

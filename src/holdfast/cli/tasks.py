@@ -2,8 +2,9 @@
 
 import click
 
+from holdfast.cli.options import watch_option
 from holdfast.cli.output import TABLES, View, chosen_states, emit_list, emit_one, note, row_limit
-from holdfast.cli.reading import Look, reads, watch_option
+from holdfast.cli.reading import Look, reads
 from holdfast.cli.selectors import find_one_task, find_tasks
 from holdfast.cli.sources import LAST, Source
 from holdfast.cli.tables import task_text, tasks_table

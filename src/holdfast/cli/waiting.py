@@ -8,11 +8,11 @@ from typing import Final
 
 import click
 
-from holdfast.cli.asking import Asker, asking, server_options
+from holdfast.cli.asking import Asker, asking
 from holdfast.cli.errors import CANCELLED, REFUSED, TIMED_OUT, Trouble
+from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import TABLES, View, emit_list, note
 from holdfast.cli.progress import Advance, bar
-from holdfast.cli.reading import output_option
 from holdfast.cli.selectors import UNFINISHED, find_jobs
 from holdfast.cli.servers import FromServer
 from holdfast.cli.tables import jobs_table

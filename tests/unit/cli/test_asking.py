@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.asking import USUAL, Asker, find_server
+from holdfast.cli.asking import Asker, find_server
 from holdfast.cli.errors import USAGE, Trouble
+from holdfast.cli.options import USUAL_SERVER
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def stranger() -> Iterator[str]:
 
 def test_without_anything_the_usual_server_is_asked_without_a_token() -> None:
     asked = find_server(None, None)
-    assert (asked.url.value, asked.token.value, asked.named) == (USUAL, "", ())
+    assert (asked.url.value, asked.token.value, asked.named) == (USUAL_SERVER, "", ())
 
 
 def test_what_serve_wrote_down_is_found(written: Path) -> None:
