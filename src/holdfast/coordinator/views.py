@@ -91,7 +91,6 @@ def spec_view(spec: JobSpec) -> View:
         "bundle": spec.bundle or None,
         "on_disconnect": spec.on_disconnect or None,
         "labels": dict(spec.labels),
-        "bundle": spec.bundle or None,
     }
 
 
