@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.api.identity import Identity
 from holdfast.api.problems import Declined
@@ -32,10 +32,11 @@ class Answer(Struct, frozen=True):
 
 
 class Stream(Struct, frozen=True):
-    """An answer that goes on until somebody has had enough."""
+    """An answer in pieces: until somebody has had enough, or until there is no more."""
 
     content_type: str
     chunks: AsyncIterator[bytes]
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Text(Struct, frozen=True):
@@ -66,6 +67,13 @@ class Done(Struct, frozen=True):
         return next((event for event in self.events if isinstance(event, kind)), None)
 
 
+async def nothing() -> AsyncIterator[bytes]:
+    """A body, or an answer, without a byte in it."""
+    none: tuple[bytes, ...] = ()
+    for chunk in none:
+        yield chunk
+
+
 async def forever() -> None:
     """For whoever cannot go away."""
     await asyncio.Event().wait()
@@ -75,7 +83,8 @@ class Call(Struct):
     """A request as the functions of this room see it.
 
     `key` and `digest` name it where it may be repeated. `gone` returns when the asker has left.
-    `body` is what `content` says, where the route takes one.
+    `body` is what `content` says, where the route takes one; `chunks` is the body of a route that
+    takes it raw, as it comes.
     """
 
     service: Service
@@ -88,6 +97,7 @@ class Call(Struct):
     key: str = ""
     digest: bytes = b""
     gone: Callable[[], Awaitable[None]] = forever
+    chunks: AsyncIterator[bytes] = field(default_factory=nothing)
 
     def one(self, name: str, otherwise: str = "") -> str:
         """A value of the query that is given once, or not at all."""

@@ -40,6 +40,8 @@ BOOT: Final = (
     "from holdfast.worker.child import main; main()"
 )
 
+BUNDLE_VARIABLE: Final = "HOLDFAST_BUNDLE"
+
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -224,6 +226,15 @@ def listen_to_signals() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def search_first(bundle: str) -> None:
+    """Find code in this folder before anywhere else. Only now that all of ours is loaded, because
+    a bundle may have a module of the same name; and nothing is written there, because others use
+    the same folder."""
+    sys.path.insert(0, bundle)
+    sys.dont_write_bytecode = True
+    os.environ[BUNDLE_VARIABLE] = bundle
+
+
 def main() -> None:
     """Started by `WarmChild` with the parent's pid and three descriptors."""
     parent, link_fd, slate_fd, crash_fd = map(int, sys.argv[1:5])
@@ -242,6 +253,8 @@ def main() -> None:
     length, _ = frames.HEAD.unpack(stream.read(frames.HEAD.size))
     setup = frames.decode_setup(stream.read(length))
     sys.argv[:] = map(os.fsdecode, setup.argv)
+    if setup.bundle:
+        search_first(setup.bundle)
     prints = Prints() if setup.captured else None
     slate = Slate(slate_fd)
     if prints is not None:

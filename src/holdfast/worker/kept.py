@@ -41,6 +41,8 @@ class KeptLane:
         self.asked_back: set[LeaseId] = set()
         self.job: JobId | None = None
         self.child: WarmChild | None = None
+        # The digest of the code the child was started with; a child knows no other.
+        self.bundle = ""
         self.is_ready = False
         self.has_run = False
         self.is_leaving = False
@@ -65,8 +67,27 @@ class KeptLane:
         is_able = self.is_usable and self.is_ready and not self.is_retired
         return is_able and not self.inside and not self.queue
 
-    def take_over(self, child: WarmChild) -> None:
+    @property
+    def wanted_bundle(self) -> str:
+        """What a child would have to be started with to run what comes next."""
+        return self.queue[0][0].bundle if self.queue else ""
+
+    @property
+    def must_change(self) -> bool:
+        """Whether all that waits is for another child: this one has nothing to do any more."""
+        is_done = self.is_usable and not self.inside and bool(self.queue)
+        return is_done and self.wanted_bundle != self.bundle
+
+    def let_leave(self, kill_at: float) -> None:
+        """Make room for a child with other code; one that does not go by itself is killed."""
+        if self.child is not None:
+            self.is_leaving = True
+            self.kill_at = kill_at
+            self.child.send(frames.LEAVE)
+
+    def take_over(self, child: WarmChild, bundle: str = "") -> None:
         self.child = child
+        self.bundle = bundle
         self.is_ready = self.has_run = self.is_leaving = False
         self.kill_at = None
 
@@ -106,7 +127,7 @@ class KeptLane:
         if self.child is None or not self.is_usable or len(self.inside) > self._window // 2:
             return
         room = self._window - len(self.inside)
-        while self.queue and room > 0:
+        while self.queue and room > 0 and self.wanted_bundle == self.bundle:
             run = self.queue[0][0]
             helping: list[Entry] = []
             while self.queue and self.queue[0][0] is run and len(helping) < room:

@@ -4,6 +4,7 @@ Each lane has a child that stays from task to task. Killing one is always possib
 that nobody wants any more really ends, and with it everything it started in its process group.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,11 +14,12 @@ from holdfast.wire.exchange import Run
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.guarding import Guardian, NoGuardian
 from holdfast.worker.keeper import Keeper
-from holdfast.worker.lanes import Leases, Outcome, released
+from holdfast.worker.lanes import NO_BUNDLES, Leases, Outcome, failed, released
 from holdfast.worker.orders import Assign, Close, Recall, Retire, Stop
 from holdfast.worker.outbox import Shown
 from holdfast.worker.prints import LanePrints
 from holdfast.worker.slate import NO_LEASE
+from holdfast.worker.warm import starter
 
 
 class ProcessExecutor:
@@ -26,7 +28,8 @@ class ProcessExecutor:
     `kill_grace_ms` is how long a child that must end may take before it is killed outright.
     `dooms`: a program without a guard, which belongs to whoever runs this, ends all of it; where
     programs are strangers' it fails their tasks alone. `prints`: where the tasks of each lane
-    print; without, they print where this program does.
+    print; without, they print where this program does. `bundles` is the folder in which unpacked
+    bundles are found by their digests.
     """
 
     def __init__(
@@ -39,11 +42,14 @@ class ProcessExecutor:
         dooms: bool = True,
         prints: Sequence[LanePrints] = (),
         guardian: Guardian | None = None,
+        bundles: str = "",
     ) -> None:
         self.slots = slots
         self._clock_ms = clock_ms
+        self._bundles = bundles
         self._leases = Leases()
-        self._keeper = Keeper(slots, wake, kill_grace_ms, guardian or NoGuardian(), dooms=dooms)
+        start = starter(os.getcwd(), dooms=dooms, bundles=bundles)
+        self._keeper = Keeper(slots, wake, kill_grace_ms, guardian or NoGuardian(), start)
         for lane, its in zip(self._keeper.lanes, prints, strict=False):
             lane.prints = its
         self._thread: threading.Thread | None = None
@@ -70,6 +76,9 @@ class ProcessExecutor:
         entries = self._leases.admit(run)
         if self._is_closed:
             self._keeper.outcomes.extend(released(entry, started=False) for entry in entries)
+            return
+        if run.bundle and not self._bundles:
+            self._keeper.outcomes.extend(failed(entry, 0, NO_BUNDLES) for entry in entries)
             return
         self.start()
         self._keeper.lanes[run.slot].is_retired = False

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from holdfast.worker import frames
@@ -32,6 +32,7 @@ class WarmChild:
         folder: str,
         *,
         dooms: bool = True,
+        bundle: str = "",
         outputs: tuple[int, int] | None = None,
     ) -> None:
         ours, theirs = socket.socketpair()
@@ -62,7 +63,7 @@ class WarmChild:
         self._inbox = Inbox()
         self._unsent = bytearray()
         words = [os.fsencode(str(word)) for word in sys.argv]
-        setup = Setup(argv=words, dooms=dooms, captured=outputs is not None)
+        setup = Setup(argv=words, dooms=dooms, captured=outputs is not None, bundle=bundle)
         self.send(frames.SETUP, encode(setup))
 
     @property
@@ -122,3 +123,20 @@ class WarmChild:
             os.close(self.pidfd)
         self.link.close()
         return code
+
+
+Outputs = tuple[int, int] | None
+"""Where a child prints, if not where this program does: descriptors for stdout and stderr."""
+
+Start = Callable[[Slate, int, str, Outputs], WarmChild]
+"""Start a child for the bundle with this digest, or for none."""
+
+
+def starter(folder: str, *, dooms: bool, bundles: str) -> Start:
+    """Children of one executor have the same beginning, but for their bundles."""
+
+    def start(slate: Slate, crash: int, bundle: str, outputs: Outputs) -> WarmChild:
+        place = os.path.join(bundles, bundle) if bundle else ""
+        return WarmChild(slate, crash, folder, dooms=dooms, bundle=place, outputs=outputs)
+
+    return start
