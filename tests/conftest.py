@@ -6,6 +6,7 @@ top of the run and beside every failure, and the same seed gives the same run.
 
 import os
 import random
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -19,6 +20,12 @@ SLOWEST = 10
 # Real processes and simulated clusters take the time they take.
 UNHURRIED = ("e2e", "simulation")
 SEED = pytest.StashKey[int]()
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that runs tests in the background has interrupts ignored, and every program that a
+    # test starts and interrupts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def is_seed_given() -> bool:
