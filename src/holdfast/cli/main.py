@@ -58,6 +58,7 @@ PLACES: Final = {
     "serve": ("holdfast.cli.serve:serve", "Serve a folder to workers and programs elsewhere."),
     "job": ("holdfast.cli.jobs:job", "List jobs, or show one."),
     "task": ("holdfast.cli.tasks:task", "List the tasks of a job, or show one with its attempts."),
+    "worker": ("holdfast.cli.workers:worker", "Start a worker for a server."),
     "transactions": (
         "holdfast.cli.transactions:transactions",
         "What was asked, by whom, and all that followed.",

@@ -107,6 +107,9 @@ class SteppedExecutor:
                     attempt.given_up = True
             self._lanes[number] = deque(a for a in lane if a.since or not a.given_up)
 
+    def hold_until(self, ends_ms: int, kill_ms: int) -> None:
+        """Left to whoever calls `stop`."""
+
     def occupied(self) -> int:
         return sum(bool(lane) and lane[0].given_up for lane in self._lanes)
 

@@ -155,6 +155,8 @@ class Agent:
             self._drop(stop.lease_id)
         if reply.recalls:
             self.executor.recall(frozenset(reply.recalls))
+        if self._authority.term_ms:
+            self._say_how_long(reply.runs)
         may_start = not (self.draining or self._authority.has_ended(now_ms))
         self._begin_durable_starts(reply.number, may_start=may_start)
         for run in reply.runs:
@@ -222,6 +224,12 @@ class Agent:
             return True
         sign_due = self._authority.sign_due()
         return bool(self._held and sign_due) and now_ms >= sign_due
+
+    def _say_how_long(self, runs: tuple[Run, ...]) -> None:
+        """Have those stopped in time that must not outlive their leases, though we be frozen."""
+        if any(run.on_disconnect == STOP for run in (*runs, *self._held.values())):
+            ends_at = self._authority.ends_at
+            self.executor.hold_until(ends_at, ends_at + self._authority.margin_ms // 2)
 
     def _mind_authority(self, now_ms: int) -> None:
         """Past its time nothing may begin any more: what has not begun is taken back at once, and

@@ -35,7 +35,7 @@ class Calls:
         except MissingGuard:
             raise
         except BaseException as error:  # noqa: BLE001 - loading user code may raise anything
-            return _raising(error)
+            return raising(error)
         if len(self._known) >= KEPT_MAX:
             self._known.clear()
         self._known[kind, target] = call
@@ -45,7 +45,8 @@ class Calls:
         self._loop.close()
 
 
-def _raising(error: BaseException) -> Bound:
+def raising(error: BaseException) -> Bound:
+    """A call that fails with what kept it from being prepared."""
     origin = error.__traceback__
 
     def call(item: Item) -> bytes:

@@ -23,7 +23,7 @@ from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Run
 from holdfast.worker import frames
 from holdfast.worker.bell import Bell
-from holdfast.worker.calls import Calls
+from holdfast.worker.calls import Calls, raising
 from holdfast.worker.copies import Original, end_copy
 from holdfast.worker.frames import Broke, Doom, Ran, Withdrawn, array_of, encode, frame
 from holdfast.worker.functions import MissingGuard
@@ -45,8 +45,9 @@ _PR_SET_PDEATHSIG: Final = 1
 class Child:
     """The lane inside the child. One lock guards the socket, the slate and who owns a task."""
 
-    def __init__(self, link: socket.socket, slate: Slate) -> None:
+    def __init__(self, link: socket.socket, slate: Slate, *, dooms: bool) -> None:
         self._link = link
+        self._dooms = dooms
         self._slate = slate
         self._lock = threading.Lock()
         self._queue: deque[Entry] = deque()
@@ -180,6 +181,8 @@ class Child:
         try:
             return self._calls.prepare(run.kind, run.target)
         except MissingGuard as error:
+            if not self._dooms:
+                return raising(error)
             self._obstacle = error
             return None
 
@@ -227,8 +230,9 @@ def main() -> None:
     link = socket.socket(fileno=link_fd)
     stream = link.makefile("rb", buffering=1 << 16)
     length, _ = frames.HEAD.unpack(stream.read(frames.HEAD.size))
-    sys.argv[:] = map(os.fsdecode, frames.decode_setup(stream.read(length)).argv)
-    child = Child(link, Slate(slate_fd))
+    setup = frames.decode_setup(stream.read(length))
+    sys.argv[:] = map(os.fsdecode, setup.argv)
+    child = Child(link, Slate(slate_fd), dooms=setup.dooms)
     threading.Thread(
         target=child.listen, args=(stream,), name="holdfast-listen", daemon=True
     ).start()

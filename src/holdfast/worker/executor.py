@@ -65,6 +65,11 @@ class Executor(Protocol):
         gets `grace_ms` to end by itself, or the grace its executor gives.
         """
 
+    def hold_until(self, ends_ms: int, kill_ms: int) -> None:
+        """How long attempts that must not outlive their leases may go on, by the clock of the
+        agent: asked to end then, killed by then. An executor that can see to it while the agent is
+        frozen does; the others leave it to `stop`."""
+
     def occupied(self) -> int:
         """Lanes held by attempts that were given up and have not returned."""
 

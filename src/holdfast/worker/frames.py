@@ -34,9 +34,11 @@ encode: Final = Encoder().encode
 
 
 class Setup(Struct, frozen=True, array_like=True):
-    """What a child takes over from the program it works for. An argument need not be text."""
+    """What a child takes over from the program it works for. An argument need not be text.
+    `dooms`: a program without a guard keeps everything from running, and not its task alone."""
 
     argv: list[bytes]
+    dooms: bool = True
 
 
 class Withdraw(Struct, frozen=True, array_like=True):

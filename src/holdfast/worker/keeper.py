@@ -22,7 +22,7 @@ from holdfast.worker.fates import crash_report, ending, fate_of
 from holdfast.worker.frames import Broke, Ran, array_of
 from holdfast.worker.kept import KeptLane, lanes_of
 from holdfast.worker.lanes import Entry, Outcome, failed, released
-from holdfast.worker.orders import Assign, Order, Recall, Stop
+from holdfast.worker.orders import Assign, Order, Recall, Retire, Stop
 from holdfast.worker.slate import NO_LEASE
 from holdfast.worker.troubles import Trouble
 from holdfast.worker.warm import WarmChild
@@ -34,7 +34,9 @@ SPAWN_BACKOFF_S: Final = 0.1
 class Keeper:
     """Runs lanes of children. The agent's thread meets it in `tell`, `outcomes` and `lanes`."""
 
-    def __init__(self, slots: int, wake: Callable[[], None], kill_grace_ms: int) -> None:
+    def __init__(
+        self, slots: int, wake: Callable[[], None], kill_grace_ms: int, *, dooms: bool = True
+    ) -> None:
         self.lanes = lanes_of(slots)
         self.outcomes: deque[Outcome] = deque()
         # Kind and message of what keeps everything from running.
@@ -42,6 +44,7 @@ class Keeper:
         self._wake = wake
         self._kill_grace_s = kill_grace_ms / 1000
         self._folder = os.getcwd()
+        self._dooms = dooms
         self._orders: deque[Order] = deque()
         self._bell_in, self._bell_out = socket.socketpair()
         self._bell_in.setblocking(False)
@@ -111,6 +114,9 @@ class Keeper:
                 self._recall(order.lease_ids)
             elif isinstance(order, Stop):
                 self._stop(order.lease_id, order.grace_s)
+            elif isinstance(order, Retire):
+                self.lanes[order.slot].is_retired = True
+                self._has_news = True
             else:
                 self._close(order.deadline)
 
@@ -214,7 +220,7 @@ class Keeper:
 
     def _spawn(self, lane: KeptLane) -> None:
         try:
-            child = WarmChild(lane.slate, lane.crash, self._folder)
+            child = WarmChild(lane.slate, lane.crash, self._folder, dooms=self._dooms)
         except OSError as error:
             self._count_barren(lane, f"could not be started: {error}")
             return

@@ -39,6 +39,8 @@ class KeptLane:
         self.is_ready = False
         self.has_run = False
         self.is_leaving = False
+        # Its slot is used for something else: it takes nothing from other lanes.
+        self.is_retired = False
         # When a child being ended by us gets SIGKILL; None while it may live.
         self.kill_at: float | None = None
         # When the next child may start, and how many in a row died before they were of use.
@@ -52,7 +54,8 @@ class KeptLane:
 
     @property
     def is_idle(self) -> bool:
-        return self.is_usable and self.is_ready and not self.inside and not self.queue
+        is_able = self.is_usable and self.is_ready and not self.is_retired
+        return is_able and not self.inside and not self.queue
 
     def take_over(self, child: WarmChild) -> None:
         self.child = child

@@ -33,4 +33,10 @@ class Close(Struct, frozen=True):
     deadline: float
 
 
-Order = Assign | Recall | Stop | Close
+class Retire(Struct, frozen=True):
+    """Let this lane take nothing from others, until it is assigned something again."""
+
+    slot: int
+
+
+Order = Assign | Recall | Stop | Close | Retire

@@ -13,7 +13,7 @@ from holdfast.wire.exchange import Run
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.keeper import Keeper
 from holdfast.worker.lanes import Leases, Outcome, released
-from holdfast.worker.orders import Assign, Close, Recall, Stop
+from holdfast.worker.orders import Assign, Close, Recall, Retire, Stop
 from holdfast.worker.slate import NO_LEASE
 
 
@@ -21,6 +21,8 @@ class ProcessExecutor:
     """Lanes that are processes. See `holdfast.worker.executor.Executor` for what each owes.
 
     `kill_grace_ms` is how long a child that must end may take before it is killed outright.
+    `dooms`: a program without a guard, which belongs to whoever runs this, ends all of it; where
+    programs are strangers' it fails their tasks alone.
     """
 
     def __init__(
@@ -30,11 +32,12 @@ class ProcessExecutor:
         clock_ms: Callable[[], int],
         *,
         kill_grace_ms: int = 2000,
+        dooms: bool = True,
     ) -> None:
         self.slots = slots
         self._clock_ms = clock_ms
         self._leases = Leases()
-        self._keeper = Keeper(slots, wake, kill_grace_ms)
+        self._keeper = Keeper(slots, wake, kill_grace_ms, dooms=dooms)
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
@@ -61,6 +64,7 @@ class ProcessExecutor:
             self._keeper.outcomes.extend(released(entry, started=False) for entry in entries)
             return
         self.start()
+        self._keeper.lanes[run.slot].is_retired = False
         self._keeper.tell(Assign(run, entries))
 
     def harvest(self) -> Harvest:
@@ -79,12 +83,27 @@ class ProcessExecutor:
                 found.append(self._leases.running(entry, since_ms))
         return found
 
+    def retire(self, slot: int) -> None:
+        """Give this slot nothing more of what waits in others; it is wanted for something else."""
+        if self._thread is None:
+            self._keeper.lanes[slot].is_retired = True
+        else:
+            self._keeper.tell(Retire(slot))
+
+    def is_free(self, slot: int) -> bool:
+        """Whether a retired slot has come to rest. It stays so until it is assigned something."""
+        lane = self._keeper.lanes[slot]
+        return lane.is_retired and not lane.queue and not lane.inside
+
     def recall(self, lease_ids: frozenset[LeaseId]) -> None:
         self._keeper.tell(Recall(lease_ids))
 
     def stop(self, lease_id: LeaseId, grace_ms: int | None = None) -> None:
         if self._leases.give_up(lease_id):
             self._keeper.tell(Stop(lease_id, None if grace_ms is None else grace_ms / 1_000))
+
+    def hold_until(self, ends_ms: int, kill_ms: int) -> None:
+        """Left to whoever calls `stop`."""
 
     def occupied(self) -> int:
         if self._is_closed:

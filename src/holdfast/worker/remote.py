@@ -23,6 +23,8 @@ PARKED_S: Final = 30.0
 PROMPT_S: Final = 10.0
 ORDER_S: Final = 0.5
 """How long an answer waits for one to an earlier exchange, which the server gave before it."""
+PROBE_S: Final = 0.1
+"""How long to wait for a sign of a server that was away, before having it answer."""
 GOODBYE_S: Final = 5.0
 TOO_LARGE: Final = 413
 
@@ -32,9 +34,11 @@ Carry = Callable[[Exchange, float], Awaitable[Reply]]
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """`first_contact_s`: how long the server may be away before it was ever there.
+    """`greeting` is told when the server has answered for the first time.
+    `first_contact_s`: how long the server may be away before it was ever there.
     `drain_ms`: how long what runs may take once the worker is asked to leave."""
 
+    greeting: str = "connected"
     first_contact_s: float = 10.0
     drain_ms: int = 30_000
 
@@ -62,6 +66,7 @@ class Remote:
         self._began = self._loop.time()
         self._was_there = False
         self._is_away = False
+        self._asking: set[int] = set()
         self._refusal = ""
         # When what runs must have ended, once this worker was asked to leave.
         self._leave_by: int | None = None
@@ -84,9 +89,10 @@ class Remote:
     async def work(self) -> bool:
         """Until asked to leave, and gone. False when it had to go because nothing can run here."""
         try:
+            self._turn()
             while not self._must_go():
-                self._turn()
                 await self._rest(self._patience_s())
+                self._turn()
             await self._go()
         finally:
             for task in self._flying.values():
@@ -151,7 +157,7 @@ class Remote:
         pause = FIRST_PAUSE_S
         while True:
             try:
-                reply = await self._carry(exchange, self._answer_s(exchange))
+                reply = await self._ask(exchange)
             except Unreachable as error:
                 self._note_absence(str(error), error)
             except Rejected as error:
@@ -160,10 +166,9 @@ class Remote:
                     return None
                 self._note_absence(f"the server does not listen to this worker: {error}", error)
             else:
-                self._note_presence()
                 refusal = _refusal_in(reply, exchange)
                 if not refusal:
-                    self._refusal = ""
+                    self._note_presence()
                     await self._let_earlier_ones_arrive(exchange.number)
                     return reply
                 self._note_refusal(refusal)
@@ -176,6 +181,23 @@ class Remote:
             pause = min(pause * 2, LONGEST_PAUSE_S)
             if self._is_overtaken(exchange.number):
                 return None
+
+    async def _ask(self, exchange: Exchange) -> Reply:
+        number = exchange.number
+        self._asking.add(number)
+        if self._is_away or not self._was_there:
+            self._loop.call_later(PROBE_S, self._probe, number)
+        try:
+            return await self._carry(exchange, self._answer_s(exchange))
+        finally:
+            self._asking.discard(number)
+
+    def _probe(self, number: int) -> None:
+        """A server that is back parks what has nothing to say. A newer exchange has the parked one
+        answered, and so shows that somebody is there."""
+        if (self._is_away or not self._was_there) and number in self._asking:
+            self._agent.speak_up()
+            self._bell.set()
 
     def _answer_s(self, exchange: Exchange) -> float:
         if is_empty(exchange):
@@ -199,10 +221,10 @@ class Remote:
 
     def _note_presence(self) -> None:
         if not self._was_there:
-            self._tell("connected")
+            self._tell(self._terms.greeting)
         elif self._is_away:
             self._tell("the server is back")
-        self._was_there, self._is_away = True, False
+        self._was_there, self._is_away, self._refusal = True, False, ""
 
     def _note_absence(self, why: str, error: Exception) -> None:
         if not self._was_there:

@@ -217,6 +217,9 @@ class ThreadExecutor:
             self._release([item.lease_id for _, item in tuple(lane.queue)])
         self.bell.ring()
 
+    def hold_until(self, ends_ms: int, kill_ms: int) -> None:
+        """Left to whoever calls `stop`."""
+
     def occupied(self) -> int:
         return sum(map(self._is_stuck, self._lanes))
 

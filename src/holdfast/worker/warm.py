@@ -25,7 +25,7 @@ class WarmChild:
     """A living child. It leads a session of its own: Ctrl-C at the terminal never reaches it,
     and one signal to its group reaches everything its tasks have started."""
 
-    def __init__(self, slate: Slate, crash: int, folder: str) -> None:
+    def __init__(self, slate: Slate, crash: int, folder: str, *, dooms: bool = True) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             descriptors = (theirs.fileno(), slate.descriptor, crash)
@@ -52,7 +52,7 @@ class WarmChild:
         self._inbox = Inbox()
         self._unsent = bytearray()
         words = [os.fsencode(str(word)) for word in sys.argv]
-        self.send(frames.SETUP, encode(Setup(argv=words)))
+        self.send(frames.SETUP, encode(Setup(argv=words, dooms=dooms)))
 
     @property
     def has_unsent(self) -> bool:

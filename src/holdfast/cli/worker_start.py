@@ -1,0 +1,371 @@
+"""`holdfast worker start`: a worker for a server, on this machine or any other."""
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from hashlib import blake2s
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import click
+import platformdirs
+from msgspec import Struct
+
+from holdfast.cli.errors import IN_USE, REFUSED, USAGE, Trouble, say
+from holdfast.core.ids import WorkerId
+from holdfast.version import VERSION
+from holdfast.wire.amounts import duration_ms, size_bytes
+from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
+from holdfast.wire.http_async import AsyncHttp, Rejected, Server, Unreachable
+from holdfast.worker.agent import Agent
+from holdfast.worker.commands import CommandExecutor
+from holdfast.worker.mixed import MixedExecutor
+from holdfast.worker.naming import NameLock, NameTaken
+from holdfast.worker.processes import ProcessExecutor
+from holdfast.worker.remote import Remote, Terms
+from holdfast.worker.surroundings import SECRET_VARIABLE, Surroundings
+
+UNREACHABLE: Final = IN_USE
+UNAUTHENTICATED: Final = 6
+EXCHANGE: Final = "/api/v1/exchange"
+REPORT_BYTES_MAX: Final = 8 * 1024 * 1024
+TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"  # noqa: S105 - where one is found, not one itself
+NAME_MAX: Final = 200
+
+
+@click.command()
+@click.option(
+    "--server",
+    envvar="HOLDFAST_SERVER",
+    metavar="URL",
+    help="The server: http://HOST:PORT, https://…, or unix:PATH.",
+)
+@click.option("--token-file", metavar="FILE", help="The file that holds the token.")
+@click.option(
+    "--ca-file",
+    envvar="HOLDFAST_CA_FILE",
+    default="",
+    metavar="FILE",
+    help="Whom to trust beside the system, for https.",
+)
+@click.option(
+    "--name",
+    envvar="HOLDFAST_WORKER__NAME",
+    default="",
+    metavar="NAME",
+    help="What the worker is called. [default: the host and a few letters]",
+)
+@click.option(
+    "--slots",
+    envvar="HOLDFAST_WORKER__SLOTS",
+    type=click.IntRange(0, 4096),
+    default=0,
+    metavar="N",
+    help="How many tasks run at once. [default: one a processor]",
+)
+@click.option(
+    "--cpus", type=click.FloatRange(0), metavar="N", help="Processors to give out. [default: all]"
+)
+@click.option("--memory", metavar="SIZE", help="Memory to give out, such as 4Gi. [default: all]")
+@click.option("--gpus", type=click.IntRange(0), default=0, metavar="N", help="GPUs to give out.")
+@click.option(
+    "--attr",
+    "attributes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Something to know about this worker. May be repeated.",
+)
+@click.option(
+    "--pickle",
+    is_flag=True,
+    help="Run pickled functions too: whoever may submit then runs any code here.",
+)
+@click.option(
+    "--pass-env",
+    "pass_on",
+    multiple=True,
+    metavar="NAME",
+    help="A variable that commands get from this environment. May be repeated.",
+)
+@click.option(
+    "--secrets",
+    "secret_files",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder of files: what a command names `secret:NAME` is in the file NAME.",
+)
+@click.option(
+    "--scratch",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Where commands work. [default: your state folder]",
+)
+@click.option(
+    "--drain-timeout",
+    envvar="HOLDFAST_WORKER__DRAIN_TIMEOUT",
+    default="30s",
+    show_default=True,
+    metavar="DURATION",
+    help="How long what runs may take when the worker is asked to end.",
+)
+@click.option(
+    "--connect-timeout",
+    default="10s",
+    show_default=True,
+    metavar="DURATION",
+    help="How long the server may be away at the start; later it may be away for ever.",
+)
+def start(**flags: Any) -> int:  # fmt: skip
+    """Work for a server until told to stop.
+
+    SIGTERM or Ctrl-C takes no more work, waits for what runs, gives back the rest without charge
+    and exits 0; a second one does not wait.
+    """
+    try:
+        plan = _plan(flags, dict(os.environ))
+    except ValueError as error:
+        raise Trouble(str(error), USAGE) from None
+    # What tasks run inherits this environment, and has no use for what opens the server.
+    for name in [name for name in os.environ if name.startswith((TOKEN_VARIABLE, SECRET_VARIABLE))]:
+        if name != "HOLDFAST_TOKEN_FILE":
+            del os.environ[name]
+    if os.getcwd() not in sys.path:
+        # Functions are found as a program started here would find them.
+        sys.path.insert(0, os.getcwd())
+    try:
+        lock = NameLock(_runtime_folder() / f"{plan.place}.lock")
+    except NameTaken as error:
+        raise Trouble(
+            f"a worker called {plan.name} already works for {plan.server.url} on this machine: "
+            f"{error}. Stop it, or give this one another --name.",
+            IN_USE,
+        ) from None
+    try:
+        return asyncio.run(_work(plan, lock))
+    finally:
+        lock.close()
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """A worker as it was asked for."""
+
+    server: Server
+    name: WorkerId
+    capacity: Capacity
+    attributes: tuple[tuple[str, str], ...]
+    environment: dict[str, str]
+    pass_on: tuple[str, ...]
+    secret_files: Path | None
+    scratch: Path
+    pickle: bool
+    terms: Terms
+
+    @property
+    def place(self) -> str:
+        """A file name for this worker of this server: two servers may use the same names."""
+        return _place(self.name, self.server.url)
+
+
+def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
+    server = Server(
+        url=_server(flags["server"], flags["token_file"]),
+        token=_token(flags["token_file"], environment),
+        ca_file=flags["ca_file"],
+    )
+    host = socket.gethostname()
+    name = flags["name"] or f"{host}-{secrets.token_hex(3)}"
+    if len(name) > NAME_MAX or not name.isprintable():
+        raise ValueError(f"a worker cannot be called {name[:40]!r}")
+    cpus = flags["cpus"] if flags["cpus"] is not None else float(os.cpu_count() or 1)
+    slots = flags["slots"] or max(1, int(cpus))
+    memory = size_bytes(flags["memory"], "--memory") if flags["memory"] else _memory_bytes()
+    state = Path(platformdirs.user_state_dir("holdfast")) / "workers"
+    scratch = flags["scratch"] or state
+    return Plan(
+        server=server,
+        name=WorkerId(name),
+        capacity=Capacity(slots, round(cpus * 1_000), memory, flags["gpus"]),
+        attributes=_attributes(flags["attributes"]),
+        environment=environment,
+        pass_on=flags["pass_on"],
+        secret_files=flags["secret_files"],
+        scratch=scratch.absolute() / _place(name, server.url),
+        pickle=flags["pickle"],
+        terms=Terms(
+            greeting=f"connected to {server.url}, with room for {slots} at once",
+            drain_ms=duration_ms(flags["drain_timeout"], "--drain-timeout"),
+            first_contact_s=duration_ms(flags["connect_timeout"], "--connect-timeout") / 1_000,
+        ),
+    )
+
+
+def _server(told: str | None, token_file: str | None) -> str:
+    """The address that was given, or the one beside the token of the server of this machine."""
+    url = told
+    if not url:
+        file = Path(token_file) if token_file else _usual_token_file()
+        beside = file.with_name(f"{file.name}.server")
+        if not beside.is_file():
+            raise ValueError("which server? Give --server URL, or set HOLDFAST_SERVER.")
+        url = beside.read_text(encoding="utf-8").strip()
+    parts = urlsplit(url)
+    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+    if not is_http and not (parts.scheme == "unix" and parts.path):
+        raise ValueError(f"--server {url} is not an address; write http://HOST:PORT or unix:PATH.")
+    return url
+
+
+def _token(told: str | None, environment: dict[str, str]) -> str:
+    if told is None:
+        known = environment.get(TOKEN_VARIABLE)
+        if known:
+            return known.strip()
+    named = told or environment.get("HOLDFAST_TOKEN_FILE")
+    file = Path(named) if named else _usual_token_file()
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        if named:
+            raise ValueError(f"there is no token file {named}.") from None
+        # A server may ask for none; one that does says so.
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"the token file {file} cannot be read: {error}") from None
+
+
+def _usual_token_file() -> Path:
+    return Path(platformdirs.user_config_dir("holdfast")) / "token"
+
+
+def _attributes(told: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for entry in told:
+        key, equals, value = entry.partition("=")
+        if not equals or not key:
+            raise ValueError(f"--attr {entry} is not KEY=VALUE.")
+        if key in found:
+            raise ValueError(f"--attr {key} is given twice.")
+        found[key] = value
+    return tuple(sorted(found.items()))
+
+
+def _place(name: str, url: str) -> str:
+    digest = blake2s(f"{name} {url}".encode(), digest_size=6).hexdigest()
+    return f"{quote(name, safe='')[:80]}-{digest}"
+
+
+def _runtime_folder() -> Path:
+    with warnings.catch_warnings():
+        # A machine without sessions has no such folder; another place is found then.
+        warnings.simplefilter("ignore")
+        return Path(platformdirs.user_runtime_dir("holdfast")) / "workers"
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class Waker:
+    """Executors exist before the worker they wake."""
+
+    def __init__(self) -> None:
+        self.wake: Callable[[], None] = lambda: None
+
+    def __call__(self) -> None:
+        self.wake()
+
+
+async def _work(plan: Plan, lock: NameLock) -> int:
+    waker = Waker()
+    slots = plan.capacity.slots
+    executor = MixedExecutor(
+        ProcessExecutor(slots, waker, monotonic_ms, dooms=False),
+        CommandExecutor(
+            slots,
+            waker,
+            monotonic_ms,
+            Surroundings(
+                plan.scratch,
+                plan.name,
+                environment=plan.environment,
+                pass_on=plan.pass_on,
+                secrets=plan.secret_files,
+            ),
+            lock=lock.descriptor,
+        ),
+        pickle=plan.pickle,
+    )
+    hello = Hello(socket.gethostname(), os.getpid(), VERSION, "", plan.attributes, lock.identity)
+    agent = Agent(
+        plan.name,
+        int(time.time() * 1_000),
+        executor,
+        plan.capacity,
+        hello=hello,
+        report_bytes=REPORT_BYTES_MAX,
+    )
+    http = AsyncHttp(plan.server)
+
+    async def carry(exchange: Exchange, answer_s: float) -> Reply:
+        return await http.post(EXCHANGE, exchange, Reply, answer_s=answer_s)
+
+    def tell(line: str) -> None:
+        say(f"holdfast: worker {plan.name}: {line}")
+
+    remote = Remote(agent, carry, clock_ms=monotonic_ms, tell=tell, terms=plan.terms)
+    waker.wake = remote.wake
+    told = Told(remote, tell)
+    try:
+        is_well = await remote.work()
+    except Unreachable as error:
+        raise Trouble(str(error), UNREACHABLE) from None
+    except Rejected as error:
+        raise _rejection(error, plan.server.url) from None
+    finally:
+        await http.close()
+    if not is_well:
+        raise Trouble(f"this worker can run nothing: {executor.fatal}", REFUSED)
+    return told.exit_code
+
+
+class Told:
+    """Signals of this process: the first asks the worker to leave, the second hurries it."""
+
+    def __init__(self, remote: Remote, tell: Callable[[str], None]) -> None:
+        self.exit_code = 0
+        self._count = 0
+        self._remote = remote
+        self._tell = tell
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._hear, number)
+
+    def _hear(self, number: int) -> None:
+        self._count += 1
+        if self._count == 1:
+            self._tell("leaving when what runs has ended; again to leave now")
+        elif self._count == 2:
+            self.exit_code = 128 + number
+        self._remote.leave()
+
+
+def _rejection(error: Rejected, url: str) -> Trouble:
+    status = error.problem.status
+    if status in (401, 403):
+        return Trouble(
+            f"the server at {url} does not take this token: {error}. Name the right one with "
+            "--token-file, or ask for one with `holdfast token create`.",
+            UNAUTHENTICATED,
+        )
+    return Trouble(f"what answers at {url} takes no workers: {error}", UNREACHABLE)

@@ -1,0 +1,326 @@
+"""Commands as tasks: programs in sessions of their own, started and ended by a warden process.
+
+Lanes are queues here; whatever runs is in the warden's hands. A command that ended well has its
+exit code, zero, as its result.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.ids import LeaseId
+from holdfast.wire.exchange import Done, Run
+from holdfast.worker.errands import Ended, Errand, Halt, Letters, Until, decode_ended, framed
+from holdfast.worker.executor import Harvest, Running
+from holdfast.worker.fates import FROM_OUTSIDE, ending, signal_name
+from holdfast.worker.lanes import Entry, Leases, Outcome, failed, released
+from holdfast.worker.surroundings import Prepared, Surroundings, Unprepared, redacted
+from holdfast.worker.troubles import ERROR_BYTES_MAX, Trouble, bounded
+from holdfast.worker.warden import BOOT
+
+GRACE_MS: Final = 5_000
+FAREWELL_S: Final = 15.0
+SUCCESS: Final = msgspec.msgpack.encode(0)
+
+_CHUNK: Final = 1 << 16
+# What programs say when they are given no more memory.
+_MEMORY_CRIES: Final = ("MemoryError", "annot allocate memory", "bad_alloc", "out of memory")
+
+
+class CommandLane:
+    """One slot: what waits, and what runs since when."""
+
+    def __init__(self) -> None:
+        self.queue: deque[Entry] = deque()
+        self.current: Entry | None = None
+        self.prepared: Prepared | None = None
+        self.since_ms = 0
+
+    @property
+    def lease(self) -> LeaseId | None:
+        return None if self.current is None else self.current[1].lease_id
+
+
+class Gone(Struct, frozen=True):
+    """The warden has ended, and every command with it."""
+
+    link: "WardenLink"
+
+
+class WardenLink:
+    """The warden as this process sees it. One thread listens to it."""
+
+    def __init__(self, hear: Callable[[Ended | Gone], None], lock: int | None) -> None:
+        ours, theirs = socket.socketpair()
+        self._socket = ours
+        self._hear = hear
+        entries: list[object] = [*sys.path]
+        path = "\n".join(entry or os.getcwd() for entry in entries if isinstance(entry, str))
+        with theirs:
+            # While it holds the lock of the worker's name, nobody can believe its commands ended.
+            passed = [theirs.fileno()] if lock is None else [theirs.fileno(), lock]
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", BOOT, str(theirs.fileno()), path],
+                stdin=subprocess.DEVNULL,
+                pass_fds=passed,
+                start_new_session=True,
+            )
+        self._thread = threading.Thread(target=self._listen, name="holdfast-warden", daemon=True)
+        self._thread.start()
+
+    def send(self, errand: Errand) -> None:
+        # One that is dying says so by the end of its socket.
+        with suppress(OSError):
+            self._socket.sendall(framed(errand))
+
+    def close(self) -> None:
+        """Let it go, and wait until it has ended everything."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+        try:
+            self._process.wait(FAREWELL_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._thread.join()
+        self._socket.close()
+
+    def _listen(self) -> None:
+        letters = Letters()
+        while True:
+            try:
+                chunk = self._socket.recv(_CHUNK)
+            except OSError:
+                chunk = b""
+            if not chunk:
+                self._hear(Gone(self))
+                return
+            letters.add(chunk)
+            for body in letters.bodies():
+                self._hear(decode_ended(body))
+
+
+class CommandExecutor:
+    """See `holdfast.worker.executor.Executor` for what each method owes. `lock` is a descriptor
+    that stays open until the last command has ended."""
+
+    fatal: str | None = None
+    fatal_kind: str | None = None
+
+    def __init__(
+        self,
+        slots: int,
+        wake: Callable[[], None],
+        clock_ms: Callable[[], int],
+        surroundings: Surroundings,
+        *,
+        grace_ms: int = GRACE_MS,
+        lock: int | None = None,
+    ) -> None:
+        self.slots = slots
+        self._wake = wake
+        self._clock_ms = clock_ms
+        self._surroundings = surroundings
+        self._grace_ms = grace_ms
+        self._lock = lock
+        self._leases = Leases()
+        self._lanes = [CommandLane() for _ in range(slots)]
+        self._outcomes: list[Outcome] = []
+        self._link: WardenLink | None = None
+        self._until: Until | None = None
+        # Filled by the thread that listens.
+        self._heard: deque[Ended | Gone] = deque()
+        self._folders: dict[LeaseId, Path] = {}
+        self._news = threading.Event()
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Nothing to do: the warden comes with the first command."""
+
+    def assign(self, run: Run) -> None:
+        entries = self._leases.admit(run)
+        if self._is_closed:
+            self._outcomes.extend(released(entry, started=False) for entry in entries)
+            return
+        lane = self._lanes[run.slot]
+        lane.queue.extend(entries)
+        self._advance(lane)
+
+    def harvest(self) -> Harvest:
+        while self._heard:
+            self._take_in(self._heard.popleft())
+        for lane in self._lanes:
+            self._advance(lane)
+        outcomes, self._outcomes = self._outcomes, []
+        return self._leases.settle(outcomes)
+
+    def running(self) -> list[Running]:
+        return [
+            self._leases.running(lane.current, lane.since_ms)
+            for lane in self._lanes
+            if lane.current is not None and not self._leases.is_given_up(lane.current[1].lease_id)
+        ]
+
+    def recall(self, lease_ids: frozenset[LeaseId]) -> None:
+        for lane in self._lanes:
+            back = [entry for entry in lane.queue if entry[1].lease_id in lease_ids]
+            if back:
+                lane.queue = deque(entry for entry in lane.queue if entry not in back)
+                self._outcomes.extend(released(entry, started=False) for entry in back)
+                self._wake()
+
+    def stop(self, lease_id: LeaseId, grace_ms: int | None = None) -> None:
+        if not self._leases.give_up(lease_id):
+            return
+        self.recall(frozenset((lease_id,)))
+        if any(lane.lease == lease_id for lane in self._lanes):
+            self._halt(lease_id, self._grace_ms if grace_ms is None else grace_ms)
+
+    def hold_until(self, ends_ms: int, kill_ms: int) -> None:
+        offset = time.monotonic_ns() // 1_000_000 - self._clock_ms()
+        self._until = Until(ends_ms + offset, kill_ms + offset)
+        if self._link is not None:
+            self._link.send(self._until)
+
+    def holds(self, slot: int) -> bool:
+        """Whether something waits or runs in this slot, given up or not."""
+        lane = self._lanes[slot]
+        return bool(lane.queue) or lane.current is not None
+
+    def occupied(self) -> int:
+        leases = [lane.lease for lane in self._lanes]
+        return sum(lease is not None and self._leases.is_given_up(lease) for lease in leases)
+
+    def close(self, grace_ms: int) -> Harvest:
+        self._is_closed = True
+        for lane in self._lanes:
+            self.recall(frozenset(entry[1].lease_id for entry in lane.queue))
+        self._wait(grace_ms / 1_000)
+        for lane in self._lanes:
+            if lane.lease is not None:
+                self._halt(lane.lease, self._grace_ms)
+        link = self._link
+        if link is not None:
+            self._wait(self._grace_ms / 1_000 + FAREWELL_S)
+            link.close()
+        last = self.harvest()
+        left = [released(entry, started=True) for entry in self._leases.wanted()]
+        last.released.extend(self._leases.settle(left).released)
+        return last
+
+    # Beginning and ending.
+
+    def _advance(self, lane: CommandLane) -> None:
+        while lane.queue and lane.current is None and not self._is_closed:
+            entry = lane.queue.popleft()
+            try:
+                prepared = self._surroundings.prepare(*entry)
+                self._folders[entry[1].lease_id] = prepared.folder
+                self._warden().send(prepared.launch)
+            except (Unprepared, OSError) as error:
+                self._outcomes.append(failed(entry, 0, Trouble(str(error), "", None)))
+                # It is collected by whoever is stepping now, or by the next step.
+                self._wake()
+                continue
+            lane.current, lane.prepared, lane.since_ms = entry, prepared, self._clock_ms()
+
+    def _warden(self) -> WardenLink:
+        if self._link is None:
+            self._link = WardenLink(self._hear, self._lock)
+            if self._until is not None:
+                self._link.send(self._until)
+        return self._link
+
+    def _halt(self, lease_id: LeaseId, grace_ms: int) -> None:
+        if self._link is not None:
+            self._link.send(Halt(lease_id, grace_ms))
+
+    def _hear(self, news: "Ended | Gone") -> None:
+        """Called by the thread that listens. Clearing away what a command left may take long, and
+        is done here, where nobody waits."""
+        over = [news.lease_id] if isinstance(news, Ended) else list(self._folders)
+        for lease_id in over:
+            folder = self._folders.pop(lease_id, None)
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._heard.append(news)
+        self._news.set()
+        self._wake()
+
+    def _wait(self, seconds: float) -> None:
+        """Until nothing runs, or so long."""
+        give_up_at = time.monotonic() + seconds
+        while any(lane.current is not None for lane in self._lanes):
+            self._news.clear()
+            while self._heard:
+                self._take_in(self._heard.popleft())
+            left = give_up_at - time.monotonic()
+            if left <= 0 or not any(lane.current is not None for lane in self._lanes):
+                return
+            self._news.wait(left)
+
+    def _take_in(self, news: "Ended | Gone") -> None:
+        if isinstance(news, Ended):
+            for lane in self._lanes:
+                if lane.lease == news.lease_id:
+                    self._settle(lane, news)
+            return
+        if news.link is not self._link:
+            return
+        self._link = None
+        for lane in self._lanes:
+            if lane.current is not None:
+                code = -signal.SIGKILL
+                ran_ms = self._clock_ms() - lane.since_ms
+                self._settle(lane, Ended(lane.current[1].lease_id, code, ran_ms, False, "", ""))
+        news.link.close()
+
+    def _settle(self, lane: CommandLane, ended: Ended) -> None:
+        entry, prepared = lane.current, lane.prepared
+        if entry is None or prepared is None:
+            return
+        lane.current = lane.prepared = None
+        run, item = entry
+        if ended.code == 0:
+            self._outcomes.append(
+                Done(run.job_id, item.index, item.lease_id, ended.ran_ms, SUCCESS)
+            )
+        elif ended.halted:
+            # We ended it ourselves: nobody's fault, and where it was unwanted, nobody asks.
+            self._outcomes.append(released(entry, started=True))
+        else:
+            reason, trouble = _fate(ended, prepared, run.memory_bytes)
+            self._outcomes.append(failed(entry, ended.ran_ms, trouble, reason))
+
+
+def _fate(ended: Ended, prepared: Prepared, memory_bytes: int) -> tuple[str, Trouble]:
+    """What became of a command that did not end well. Its own exit is its own doing; a kill from
+    outside may have struck an innocent, and counts as a loss."""
+    code, reason, program = ended.code, "failed", prepared.program
+    if code is None:
+        headline = f"{program} could not be started: {ended.error}"
+    elif code < 0 and -code in FROM_OUTSIDE:
+        reason = "worker_lost"
+        cause = "out of memory, or by hand" if -code == signal.SIGKILL else "from outside"
+        headline = f"{program} was killed ({signal_name(-code)}): {cause}"
+    elif memory_bytes and any(cry in ended.last_words for cry in _MEMORY_CRIES):
+        headline = f"{program} ran out of memory, of which it has {memory_bytes} bytes; it "
+        headline += ending(code)
+    else:
+        headline = f"{program} {ending(code)}"
+    told = f"{headline}\n{ended.last_words}" if ended.last_words else headline
+    error = bounded(redacted(told, prepared.secrets), ERROR_BYTES_MAX)
+    return reason, Trouble(error, "", code)

@@ -1,0 +1,30 @@
+"""What the tasks of the worker tests do. Children load this file by its path."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def double(n: int) -> int:
+    return 2 * n
+
+
+def fails(n: int) -> None:
+    raise ValueError(f"bad {n}")
+
+
+def note(path: str) -> int:
+    """Say that it began, and go on when the file `path.go` is there."""
+    with Path(path).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    while not Path(f"{path}.go").exists():
+        time.sleep(0.01)
+    return os.getpid()
+
+
+def forever(path: str) -> None:
+    with Path(path).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    while True:
+        signal.pause()
