@@ -6,10 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +51,13 @@ class Server:
         told = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         told.update({name.replace("_", "-"): value for name, value in headers.items()})
         content = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"{self.url}/api/v1{path}", content, told, method=method
-        )
+        wire = HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE_S)
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as no:
-            return no.code, json.loads(no.read())
+            wire.request(method, f"/api/v1{path}", content, told)
+            answer = wire.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            wire.close()
 
     def exchange(self, number: int, **reports: Any) -> Any:
         message = {

@@ -176,7 +176,8 @@ def _response(request: Request, answered: Answer | Text) -> Response:
         return Response(answered.text, media_type=answered.content_type)
     msgpack = wants_msgpack(request.headers.get("accept", ""))
     content, media_type = written(answered.value, msgpack=msgpack)
-    headers = dict(answered.headers)
+    headers = {"cache-control": "no-cache" if answered.tagged else "no-store"}
+    headers.update(answered.headers)
     if answered.tagged:
         tag = f'"{blake2b(content, digest_size=12).hexdigest()}"'
         headers["etag"] = tag

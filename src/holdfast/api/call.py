@@ -100,7 +100,18 @@ class Call(Struct):
         return {"request_key": self.key, "request_digest": self.digest} if self.key else {}
 
     async def ask(self, question: Callable[[Coordinator], T]) -> T:
-        return await self.service.served.ask(question)
+        """What the coordinator says, once all it saw is durable: a no waits for that too."""
+
+        def ask(coordinator: Coordinator) -> T | Declined:
+            try:
+                return question(coordinator)
+            except Declined as no:
+                return no
+
+        answer = await self.service.served.ask(ask)
+        if isinstance(answer, Declined):
+            raise answer
+        return answer
 
     async def look(self, question: Callable[[State], T]) -> T:
         """What the state says, once that is durable."""

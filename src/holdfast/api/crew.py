@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from logging import getLogger
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,8 @@ NOTE: Final = "local-workers.json"
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
 WELL_S: Final = 60.0
+LAST_BREATH_S: Final = 5.0
+WORKER: Final = (sys.executable, "-m", "holdfast", "worker", "start")
 
 # Runs in the child before the worker does: have the kernel end it with its parent, and look whether
 # the parent is still there, since it may have died before the kernel was asked.
@@ -51,12 +54,20 @@ class Crew:
     """`count` workers, started again when they die, with growing pauses."""
 
     def __init__(
-        self, served: Served, count: int, *, url: str, token_file: Path, ca_file: str = ""
+        self,
+        served: Served,
+        count: int,
+        *,
+        url: str,
+        token_file: Path,
+        ca_file: str = "",
+        program: Sequence[str] = WORKER,
     ) -> None:
         self._served = served
         self._names = [WorkerId(f"local-{number + 1}") for number in range(count)]
         self._note = served.log.path / NOTE
-        self._options = ["--server", url, "--token-file", str(token_file)]
+        self._program = program
+        self._options = ["--server", url, "--token-file", str(token_file), *_share(count)]
         if ca_file:
             self._options += ["--ca-file", ca_file]
         self._processes: dict[WorkerId, asyncio.subprocess.Process] = {}
@@ -103,11 +114,10 @@ class Crew:
 
     async def _run(self, name: WorkerId) -> int:
         """One life of a worker; its exit code."""
-        arguments = ["-m", "holdfast", "worker", "start", *self._options, "--name", name]
+        command = [*self._program, *self._options, "--name", name]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", TETHER, str(os.getpid()), sys.executable, *arguments,
+            sys.executable, "-c", TETHER, str(os.getpid()), *command,
             stdin=asyncio.subprocess.DEVNULL,
-            env=_environment(len(self._names)),
             # A Ctrl-C is for the server, which then ends its workers in good order.
             start_new_session=True,
         )  # fmt: skip
@@ -130,12 +140,8 @@ class Crew:
         except (FileNotFoundError, msgspec.DecodeError):
             return
         for started in former:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process = psutil.Process(started.pid)
-                if process.create_time() == started.began:
-                    process.kill()
-                    process.wait()
-            self._lose(WorkerId(started.name), "it ended with the server that started it")
+            if _is_over(started):
+                self._lose(WorkerId(started.name), "it ended with the server that started it")
 
     def _write_note(self) -> None:
         """Only advice: without it the former leases end by time."""
@@ -148,7 +154,22 @@ class Crew:
             self._note.write_bytes(msgspec.json.encode(started))
 
 
-def _environment(count: int) -> dict[str, str]:
-    """As many tasks at once as there are processors, shared among them, unless somebody chose."""
-    slots = max(1, (os.cpu_count() or 1) // count)
-    return {"HOLDFAST_WORKER__SLOTS": str(slots), **os.environ}
+def _share(count: int) -> list[str]:
+    """What each of them may give out: its part of this machine, and at least one processor."""
+    cpus = max(1.0, (os.cpu_count() or 1) / max(1, count))
+    memory = psutil.virtual_memory().total // max(1, count)
+    return ["--cpus", f"{cpus:g}", "--memory", str(memory)]
+
+
+def _is_over(started: Started) -> bool:
+    """Whether this very process is gone; it is ended if it is not."""
+    try:
+        process = psutil.Process(started.pid)
+        if process.create_time() == started.began:
+            process.kill()
+            process.wait(LAST_BREATH_S)
+    except psutil.NoSuchProcess:
+        return True
+    except (psutil.TimeoutExpired, psutil.AccessDenied):
+        return False
+    return True

@@ -5,20 +5,21 @@ from typing import Any, Final
 
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
+from holdfast.coordinator.serving import Superseded
 from holdfast.wire.exchange import Exchange
 
 PARK_S: Final = 20.0
 LEAVING_PARK_S: Final = 0.5
 NAME_MAX: Final = 200
+LARGEST: Final = 2**53
+MOST_SLOTS: Final = 10_000
+MOST_WORKERS: Final = 50_000
 
 
 async def exchange(call: Call) -> Answer:
     """What a worker says happened, and what it is told to do next. Parks when there is nothing."""
     message: Exchange = call.body
-    if not 0 < len(message.worker) <= NAME_MAX or not message.worker.isprintable():
-        raise Declined("invalid", "a worker has a name")
-    if not call.identity.speaks_for(message.worker):
-        raise Declined("forbidden", f"this token is for the worker {call.identity.worker!r}")
+    _check(call, message)
     # Who leaves takes reports still, and keeps nobody waiting for long.
     park_s = LEAVING_PARK_S if call.service.leaving.is_set() else PARK_S
     answer = asyncio.ensure_future(call.service.served.exchange(message, park_s))
@@ -28,7 +29,40 @@ async def exchange(call: Call) -> Answer:
         answer.cancel()
         await asyncio.wait([answer])
         raise Declined("not_ready", "the asker has left")
-    return Answer(answer.result())
+    try:
+        return Answer(answer.result())
+    except Superseded as error:
+        raise Declined("conflict", str(error)) from error
+
+
+def _check(call: Call, message: Exchange) -> None:
+    """A worker is a stranger: what it says must not be more than the log can hold, nor keep the
+    others waiting."""
+    name = message.worker
+    if not 0 < len(name) <= NAME_MAX or not name.isprintable():
+        raise Declined("invalid", "a worker has a name")
+    if not call.identity.speaks_for(name):
+        raise Declined("forbidden", f"this token is for the worker {call.identity.worker!r}")
+    offered = message.capacity
+    if not 0 <= offered.slots <= MOST_SLOTS:
+        raise Declined("invalid", f"a worker has at most {MOST_SLOTS} slots")
+    amounts = (
+        message.incarnation,
+        message.number,
+        message.seen,
+        message.occupied,
+        offered.cpus_milli,
+        offered.memory_bytes,
+        offered.gpus,
+    )
+    codes = [failed.exit_code or 0 for failed in message.failed]
+    if not all(0 <= amount <= LARGEST for amount in amounts) or not all(
+        abs(code) <= LARGEST for code in codes
+    ):
+        raise Declined("invalid", "a number here is negative, or larger than anything is")
+    known = call.service.served.exchanges.workers
+    if name not in known and len(known) >= MOST_WORKERS:
+        raise Declined("queue_full", "too many workers are known", headers={"retry-after": "60"})
 
 
 async def until_either(answer: "asyncio.Future[Any]", call: Call) -> None:

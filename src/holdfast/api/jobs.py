@@ -25,6 +25,7 @@ from holdfast.wire.specs import instant_of, spec_of
 
 LONGEST_WAIT_MS: Final = 300_000
 SHORT: Final = 16
+MOST_JOBS: Final = 5_000_000
 
 
 async def submit(call: Call) -> Answer:
@@ -35,6 +36,8 @@ async def submit(call: Call) -> Answer:
 
     def ask(coordinator: Coordinator) -> Decision:
         nonlocal watched
+        if len(coordinator.state.jobs) >= MOST_JOBS:
+            raise Declined("queue_full", "too many jobs wait", headers={"retry-after": "10"})
         decision = call.decide(coordinator, command)
         if isinstance(decision, Accepted) and isinstance(decision.answer, str):
             job_id = JobId(decision.answer)

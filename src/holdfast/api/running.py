@@ -19,6 +19,7 @@ from holdfast.api.crew import Crew
 from holdfast.api.limits import Door
 from holdfast.api.listening import Address
 from holdfast.api.service import Service
+from holdfast.coordinator.ports import Faults
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.taking import Taken
@@ -86,10 +87,14 @@ class Stop:
 
 
 async def serve(
-    taken: Taken, door: socket.socket, plan: Plan, ready: Callable[[Ready], None]
+    taken: Taken,
+    door: socket.socket,
+    plan: Plan,
+    ready: Callable[[Ready], None],
+    faults: Faults | None = None,
 ) -> None:
     """Serve until a signal ends it. `LogFailed` where the log did."""
-    served = Served(taken, plan.settings, term_ms=plan.term_ms)
+    served = Served(taken, plan.settings, term_ms=plan.term_ms, faults=faults)
     served.engine.start()
     service = Service(served)
     try:
@@ -179,6 +184,7 @@ def _config(service: Service, plan: Plan) -> uvicorn.Config:
         access_log=plan.access_log,
         proxy_headers=False,
         server_header=False,
+        headers=[("x-content-type-options", "nosniff")],
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
         **tls,

@@ -77,10 +77,9 @@ class Exchanges:
         reported = exchange.started or exchange.done or exchange.failed or exchange.released
         # A worker we do not know is answered at once, the first time, and so asked who it is.
         stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
+        owed = worker.verdicts or worker.stops or worker.recalls
         # A renewal is told at once: a worker that does not hear of it must stop starting.
-        worker.has_news = bool(
-            reported or worker.verdicts or worker.stops or stranger or renewed
-        )
+        worker.has_news = bool(reported or owed or stranger or renewed)
 
     def unpark(self, exchange: Exchange) -> None:
         """Answer a parked exchange with nothing: it has waited long enough."""

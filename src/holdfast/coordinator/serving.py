@@ -27,6 +27,13 @@ T = TypeVar("T")
 SNAPSHOT_PATIENCE_S = 10.0
 
 
+class Superseded(Exception):
+    """A later exchange of the same worker, or the same again, was taken meanwhile."""
+
+    def __init__(self, message: Exchange) -> None:
+        super().__init__(f"exchange {message.number} of {message.worker} was sent again, or more")
+
+
 class Growth:
     """Tells those who follow the log that more of it is durable. Looked at in every turn."""
 
@@ -82,6 +89,7 @@ class Served:
             )
         )
         self._taken = taken
+        self._asking: dict[WorkerId, tuple[int, int, asyncio.Future[Reply]]] = {}
 
     async def ask(self, question: Callable[[Coordinator], T]) -> T:
         """What the coordinator answers, once all it saw is durable."""
@@ -112,8 +120,9 @@ class Served:
 
     async def exchange(self, message: Exchange, park_s: float) -> Reply:
         """The answer to a worker: at once where there is something to say, else parked until
-        there is, or until `park_s` have passed."""
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        there is, or until `park_s` have passed. `Superseded` where the worker has sent another
+        since: nobody waits for this answer any more."""
+        answer = self._asked(message)
 
         def send(reply: Reply) -> None:
             if not answer.done():
@@ -131,6 +140,22 @@ class Served:
             # The connection is gone, which proves nothing about the worker: it asks again.
             self.exchanges.forsake(message)
             raise
+        finally:
+            if self._asking.get(message.worker) == (message.incarnation, message.number, answer):
+                del self._asking[message.worker]
+
+    def _asked(self, message: Exchange) -> "asyncio.Future[Reply]":
+        """Where the answer will be. A repeat takes it from whoever asked the same before."""
+        here = (message.incarnation, message.number)
+        worker = self.exchanges.workers.get(message.worker)
+        if worker is not None and worker.incarnation == here[0] and here[1] < worker.number:
+            raise Superseded(message)
+        former = self._asking.get(message.worker)
+        if former is not None and former[:2] == here and not former[2].done():
+            former[2].set_exception(Superseded(message))
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._asking[message.worker] = (*here, answer)
+        return answer
 
     def recall(self, name: WorkerId) -> int:
         """Ask back everything a worker has not started; how much that is. It comes back when the

@@ -201,8 +201,7 @@ def test_waiting_ends_when_the_time_is_up_the_asker_goes_or_the_server_leaves(in
 
 def test_pages_show_every_job_once_newest_first(inside):
     async def story(house):
-        for number in range(25):
-            await house.submit(name=f"n{number}")
+        await asyncio.gather(*(house.submit(name=f"n{number}") for number in range(25)))
         seen, cursor = [], ""
         while cursor is not None:
             told = (await house.get(f"/jobs?limit=10&cursor={cursor}")).value

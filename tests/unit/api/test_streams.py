@@ -196,7 +196,9 @@ def test_the_log_is_told_from_its_beginning_and_goes_on(inside):
         told = await following.next()
         data = json.loads(told["data"])
         assert (told["event"], data["position"]) == ("SubmitJob", int(told["id"]))
-        assert {"action": "job_submitted", "entity": "1", "details": {"num_tasks": 1}} in data["actions"]
+        assert {"action": "job_submitted", "entity": "1", "details": {"num_tasks": 1}} in data[
+            "actions"
+        ]
         following.gone.set()
         assert (await following.task).headers["content-type"] == "text/event-stream"
 

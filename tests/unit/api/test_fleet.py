@@ -1,0 +1,205 @@
+"""Workers, leases, queues, endpoints and tokens over HTTP."""
+
+import pytest
+
+from holdfast.core.ids import WorkerId
+
+
+async def one_lease(house) -> dict[str, object]:
+    """A running attempt of the worker by hand: where it is and under which lease."""
+    await house.submit()
+    item = (await house.exchange(1)).value["runs"][0]["items"][0]
+    where = {"job_id": "1", "index": 0, "lease_id": item["lease_id"]}
+    await house.exchange(2, started=[{**where, "ran_ms": 0}], held=[item["lease_id"]])
+    return where
+
+
+def test_workers_are_shown_with_who_they_are_and_what_they_hold(inside):
+    async def story(house):
+        await house.submit()
+        hello = {"host": "h1", "pid": 7, "version": "1", "attributes": [["zone", "eu"]]}
+        await house.exchange(1, hello=hello)
+        listed = (await house.get("/workers")).value["workers"]
+        assert [(w["name"], w["state"], w["leases"], w["host"]) for w in listed] == [
+            ("w1", "BUSY", 1, "h1")
+        ]
+        shown = (await house.get("/workers/w1")).value
+        assert shown["attributes"] == {"zone": "eu"}
+        assert [lease["attempt"] for lease in shown["leases"]] == ["1/0:1"]
+        assert (await house.get("/workers/w9")).code == "not_found"
+        notices = (await house.get("/transactions")).value["transactions"]
+        told = [each for each in notices if each["position"] is None]
+        assert [each["actions"][0]["action"] for each in told] == ["worker_registered"]
+
+    inside(story)
+
+
+def test_a_cordoned_worker_gets_nothing_and_a_drained_one_gives_back(inside):
+    async def story(house):
+        await house.submit(2)
+        first = (await house.exchange(1)).value["runs"]
+        held = [item["lease_id"] for run in first for item in run["items"]]
+        told = (await house.post("/workers/w1/drain", {"reason": "hot"})).value
+        assert told == {"recalled": 2, "left": 2}
+        reply = (await house.exchange(2, held=held)).value
+        assert sorted(reply["recalls"]) == sorted(held)
+        listed = (await house.get("/workers")).value["workers"][0]
+        assert (listed["state"], listed["reason"]) == ("CORDONED", "hot")
+        back = [
+            {"job_id": "1", "index": i["index"], "lease_id": i["lease_id"], "started": False}
+            for run in first
+            for i in run["items"]
+        ]
+        assert (await house.exchange(3, released=back)).value["runs"] == []
+        assert (await house.post("/workers/w1/uncordon")).value == {}
+        assert len((await house.exchange(4)).value["runs"]) == 2
+
+    inside(story)
+
+
+def test_leases_come_in_pages_in_the_order_they_were_granted(inside):
+    async def story(house):
+        await house.submit(2)
+        await house.exchange(1)
+        first = (await house.get("/leases?limit=1")).value
+        rest = (await house.get(f"/leases?cursor={first['next']}")).value
+        ids = [lease["lease_id"] for lease in first["leases"] + rest["leases"]]
+        assert ids == sorted(ids)
+        assert (len(ids), rest["next"]) == (2, None)
+
+    inside(story)
+
+
+def test_a_paused_queue_is_not_given_out(inside):
+    async def story(house):
+        await house.submit()
+        await house.post("/queues/default/pause", {"reason": "maintenance"})
+        listed = (await house.get("/queues")).value["queues"]
+        assert listed == [
+            {"name": "default", "paused": True, "reason": "maintenance", "waiting_jobs": 1}
+        ]
+        house.service.leaving.set()
+        assert (await house.exchange(1)).value["runs"] == []
+        await house.post("/queues/default/resume")
+        assert len((await house.exchange(2)).value["runs"]) == 1
+
+    inside(story)
+
+
+def test_an_endpoint_lives_as_long_as_its_lease(inside):
+    async def story(house):
+        where = await one_lease(house)
+        body = {**where, "worker": "w1", "incarnation": 1, "address": "10.0.0.1:9"}
+        put = await house.ask("PUT", "/endpoints/chat%2Fa", {**body, "metadata": {"k": "v"}})
+        assert put.value == {}
+        found = (await house.get("/endpoints?name=chat/a")).value["endpoints"]
+        assert [(e["address"], e["metadata"], e["task"]) for e in found] == [
+            ("10.0.0.1:9", {"k": "v"}, "1/0")
+        ]
+        assert len((await house.get("/endpoints?prefix=chat/")).value["endpoints"]) == 1
+        assert (await house.get("/endpoints?prefix=x")).value["endpoints"] == []
+        stale = await house.ask("PUT", "/endpoints/b", {**body, "lease_id": 99})
+        assert (stale.status, stale.code) == (409, "lease_lost")
+        query = "&".join(f"{k}={v}" for k, v in {**where, "worker": "w1", "incarnation": 1}.items())
+        assert (await house.ask("DELETE", f"/endpoints/chat%2Fa?{query}")).value == {}
+        assert (await house.get("/endpoints")).value["endpoints"] == []
+        await house.ask("PUT", "/endpoints/c", body)
+        await house.post("/jobs/1/cancel")
+        assert (await house.get("/endpoints")).value["endpoints"] == []
+
+    inside(story)
+
+
+def test_tokens_are_made_listed_used_and_revoked(inside):
+    async def story(house):
+        made = await house.post("/tokens", {"name": "ci", "scopes": ["submit"], "ttl": "1h"})
+        assert made.status == 201
+        token = made.value["token"]
+        body = {"command": {"argv": ["true"]}}
+        assert (await house.post("/jobs", body, token=token)).status == 201
+        listed = (await house.get("/tokens")).value["tokens"]
+        assert [(t["name"], t["scopes"]) for t in listed][-1] == ("ci", ["submit"])
+        assert all("digest" not in t and "token" not in t for t in listed)
+        told = await house.get("/transactions")
+        assert token.encode() not in told.content
+        gone = await house.ask("DELETE", f"/tokens/{made.value['id']}")
+        assert gone.value == {}
+        assert (await house.post("/jobs", body, token=token)).status == 401
+        again = await house.ask("DELETE", f"/tokens/{made.value['id']}")
+        assert (again.status, again.code) == (404, "not_found")
+
+    inside(story)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "x", "scopes": []},
+        {"name": "x", "scopes": ["root"]},
+        {"name": "", "scopes": ["read"]},
+        {"name": "x", "scopes": ["read"], "ttl": "soon"},
+        {"name": "x", "scopes": ["read"], "worker": "w1"},
+        {"scopes": ["read"]},
+    ],
+)
+def test_a_token_that_makes_no_sense_is_refused(inside, body):
+    async def story(house):
+        assert (await house.post("/tokens", body)).code == "invalid"
+
+    inside(story)
+
+
+def test_the_token_of_one_worker_does_not_speak_for_another(inside):
+    async def story(house):
+        made = await house.post("/tokens", {"name": "w", "scopes": ["worker"], "worker": "w2"})
+        house.admin, admin = made.value["token"], house.admin
+        told = await house.exchange(1)
+        assert (told.status, told.code) == (403, "forbidden")
+        house.service.leaving.set()
+        assert (await house.exchange(1, worker="w2")).status == 200
+        body = {"job_id": "1", "index": 0, "lease_id": 1, "worker": "w1", "incarnation": 1}
+        put = await house.ask("PUT", "/endpoints/a", {**body, "address": "x"})
+        assert put.code == "forbidden"
+        assert (await house.ask("DELETE", "/endpoints/a?worker=w1")).code == "forbidden"
+        house.admin = admin
+
+    inside(story)
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"worker": ""},
+        {"worker": "w" * 201},
+        {"worker": "a\nb"},
+        {"incarnation": 10**30},
+        {"incarnation": -1},
+        {"seen": 2**60},
+        {"capacity": {"slots": 10**9, "cpus_milli": 1, "memory_bytes": 0, "gpus": 0}},
+        {"capacity": {"slots": 1, "cpus_milli": 10**30, "memory_bytes": 0, "gpus": 0}},
+        {"held": ["x"]},
+        {"started": [{"job_id": "1"}]},
+    ],
+)
+def test_what_no_worker_can_be_is_refused_and_harms_nobody(inside, strange):
+    async def story(house):
+        await house.submit()
+        told = await house.exchange(1, **strange)
+        assert (told.status, told.code) == (422, "invalid"), told.content
+        assert len((await house.exchange(1)).value["runs"]) == 1
+
+    inside(story)
+
+
+def test_a_worker_known_to_be_dead_holds_nothing(inside):
+    async def story(house):
+        await one_lease(house)
+        house.served.lose(WorkerId("w1"), "it ended with code -9")
+        task = (await house.get("/tasks/1/0")).value
+        assert (task["state"], task["attempts"][0]["reason"]) == ("WAITING", "worker_lost")
+        assert task["losses"]["used"] == 1
+        # Another process of that name is let in at once.
+        reply = (await house.exchange(1, incarnation=2)).value
+        assert (reply["refused"], len(reply["runs"])) == ("", 1)
+
+    inside(story)

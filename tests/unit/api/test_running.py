@@ -1,0 +1,82 @@
+"""A whole server inside a test: what ends it, and how."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from holdfast.api.listening import Address, bind
+from holdfast.api.running import Plan, Ready, serve
+from holdfast.coordinator.taking import take_folder
+from holdfast.core.errors import LogFailed
+
+TERM_MS = 15_000
+
+
+class Breaking:
+    """A disk that fails when it is told to."""
+
+    def __init__(self) -> None:
+        self.broken = False
+
+    def reach(self, point: str) -> None:
+        if self.broken and point == "log.before_sync":
+            raise OSError(5, "Input/output error")
+
+
+def run(folder: Path, act, faults=None) -> None:
+    door, address = bind(Address("127.0.0.1", 0))
+    plan = Plan(address=address, token_file=folder / "token", term_ms=TERM_MS)
+
+    async def whole() -> None:
+        acting: list[asyncio.Task] = []
+
+        def ready(here: Ready) -> None:
+            token = plan.token_file.read_text().strip()
+            acting.append(asyncio.ensure_future(act(address, token)))
+
+        try:
+            await serve(take_folder(folder / "data", term_ms=TERM_MS), door, plan, ready, faults)
+        finally:
+            await asyncio.gather(*acting)
+
+    with door:
+        asyncio.run(whole())
+
+
+async def ask(address: Address, token: str, request: str, body: str = "") -> bytes:
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(
+        f"{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+    )
+    told = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return told
+
+
+@pytest.mark.slow
+def test_a_signal_ends_it_in_good_order(tmp_path):
+    async def act(address, token):
+        assert b"200 OK" in await ask(address, token, "GET /api/v1/version")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    run(tmp_path, act)
+
+
+@pytest.mark.slow
+def test_a_log_that_fails_ends_it_and_nothing_more_is_acknowledged(tmp_path):
+    faults = Breaking()
+
+    async def act(address, token):
+        faults.broken = True
+        body = '{"command": {"argv": ["true"]}}'
+        told = await ask(address, token, "POST /api/v1/jobs", body)
+        assert b"201" not in told[:12]
+
+    with pytest.raises(LogFailed, match="What was acknowledged is safe"):
+        run(tmp_path, act, faults)
