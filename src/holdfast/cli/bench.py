@@ -57,8 +57,9 @@ COLUMNS = (
 def bench(rows: tuple[str, ...], as_json: bool, repeat: int, quick: bool, folder: Path) -> None:
     """Measure this machine, row by row, each run in a fresh process.
 
-    ROW is one of embedded, latency, arrays, items, singles, finished, restart, replay, growth,
-    help; all of them where none is named. Nothing else should run meanwhile.
+    ROW is one of embedded, latency, server, latency-server, idle, arrays, items, singles,
+    finished, restart, replay, growth, help; all of them where none is named. Nothing else should
+    run meanwhile.
     """
     place = folder.resolve()
     machine = this_machine(place)
