@@ -1,6 +1,6 @@
 """Processes that a row starts and always ends: they are heard, and killed where they will not go.
 
-What a process says on stderr is read all the time, so that it never waits for us to listen, and
+What a process says is read all the time, so that it never waits for us to listen, and
 the last of it is told when something goes wrong.
 """
 
@@ -41,8 +41,8 @@ class Started:
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
             start_new_session=True,
@@ -60,6 +60,17 @@ class Started:
             self._changed.wait_for(lambda: self._is_silent or self._has_said(text), patience_s)
             if not self._has_said(text):
                 raise RowFailed(f"{self._name} did not say {text!r}: {self.last_words()}")
+
+    def wait_for_end(self, patience_s: float) -> None:
+        """Until it has ended well; `RowFailed` with its last words where it has not."""
+        try:
+            code = self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            raise RowFailed(f"{self._name} took too long: {self.last_words()}") from None
+        if code != 0:
+            # It is heard to its end: why it failed is the last thing it says.
+            self._listener.join(GRACE_S)
+            raise RowFailed(f"{self._name} ended with {code}: {self.last_words()}")
 
     def last_words(self) -> str:
         return " / ".join(list(self._lines)[-3:]) or "it said nothing"
@@ -88,7 +99,7 @@ class Started:
         return any(text in line for line in self._lines)
 
     def _listen(self) -> None:
-        stream = self._process.stderr
+        stream = self._process.stdout
         if stream is None:
             return
         with stream:
