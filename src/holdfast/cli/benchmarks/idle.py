@@ -51,7 +51,8 @@ class Line(asyncio.Protocol):
         length = int(self._heard[start : self._heard.index(b"\r", start)])
         if len(self._heard) < head + len(END_OF_HEAD) + length:
             return
-        if self._heard.startswith(b"HTTP/1.1 200"):
+        # On a machine that is busy a later exchange may come first; the earlier one is told so.
+        if self._heard.startswith((b"HTTP/1.1 200", b"HTTP/1.1 409")):
             self._counts.answered += 1
         else:
             self._counts.trouble = self._heard[:300].decode(errors="replace")
