@@ -361,7 +361,8 @@ def test_transactions_tell_what_happened_oldest_first(hf: holdfast.Holdfast) -> 
         "CommitTasks",
     ]
     assert hf.transactions(limit=0) == []
-    assert len(hf.transactions(limit=10_000)) == last
+    recorded = [told for told in hf.transactions(limit=10_000) if told.position]
+    assert len(recorded) == last
 
 
 def test_handles_show_themselves(hf: holdfast.Holdfast) -> None:

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -187,3 +188,50 @@ def test_an_event_loop_waits_through_a_restart_and_is_never_held_up(
 
     squares = [n * n for n in range(200)]
     assert asyncio.run(main()) == [9, *squares, *squares]
+
+
+def kill_often(server: ServerProcess, dice: Random, kills: int, over: threading.Event) -> None:
+    for _ in range(kills):
+        if over.wait(dice.uniform(0.0, 0.5)):
+            return
+        server.kill()
+        server.start()
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(40, marks=pytest.mark.slow)])
+def test_many_threads_submit_feed_and_read_while_the_server_is_killed_again_and_again(
+    server: ServerProcess, hf: holdfast.Holdfast, dice: Random, kills: int
+) -> None:
+    """What a client was told is what the log has: each task once, none that nobody asked for."""
+    over = threading.Event()
+    nemesis = threading.Thread(target=kill_often, args=(server, dice, kills, over))
+    told: dict[str, list[int]] = {}
+    wanted: dict[str, list[int]] = {}
+
+    def submit(base: int) -> None:
+        for number in range(base, base + 5 * kills):
+            handle = hf.submit(chores.square, number)
+            told[handle.id] = [handle.result(PATIENCE_S)]
+            wanted[handle.id] = [number * number]
+
+    def feed(base: int, *, in_order: bool) -> None:
+        numbers = range(base, base + 50 * kills)
+        job = hf.map(chores.labour, (over.wait(0.001) or number for number in numbers))
+        found = list(job.results() if in_order else job.as_completed())
+        told[job.id], wanted[job.id] = sorted(found), [number * number for number in numbers]
+
+    threads = [
+        threading.Thread(target=submit, args=(0,)),
+        threading.Thread(target=submit, args=(10_000,)),
+        threading.Thread(target=feed, args=(20_000,), kwargs={"in_order": True}),
+        threading.Thread(target=feed, args=(30_000,), kwargs={"in_order": False}),
+    ]
+    for thread in (nemesis, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    over.set()
+    nemesis.join()
+    assert told == wanted
+    expected = sorted((job_id, n) for job_id, values in wanted.items() for n in range(len(values)))
+    assert sorted(commits_in(server)) == expected

@@ -2,16 +2,19 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 PATIENCE_S = 60
@@ -217,4 +220,141 @@ def test_a_server_listens_on_a_socket_in_a_folder(tmp_path):
             wire.connect(str(tmp_path / "hf.sock"))
             wire.sendall(b"GET /livez HTTP/1.1\r\nHost: holdfast\r\nConnection: close\r\n\r\n")
             assert wire.recv(12) == b"HTTP/1.1 200"
+        assert server.end()[0] == 0
+
+
+def local_workers(server: Server) -> list[psutil.Process]:
+    note = json.loads((server.folder / "data" / "local-workers.json").read_text())
+    return [psutil.Process(each["pid"]) for each in note]
+
+
+def test_local_workers_do_the_work_and_die_with_their_server(tmp_path):
+    body = {"command": {"argv": ["true"]}, "count": 6}
+    with serving(tmp_path, "--workers", "2") as server:
+        server.ask("POST", "/jobs", body)
+        assert server.ask("GET", "/jobs/1?wait=60s")[1]["state"] == "SUCCEEDED"
+        server.ask("POST", "/jobs", {"command": {"argv": ["sleep", "600"]}, "name": "long"})
+        workers = local_workers(server)
+        assert len(workers) == 2
+        server.kill()
+        psutil.wait_procs(workers, timeout=PATIENCE_S)
+        assert not any(worker.is_running() for worker in workers)
+    with serving(tmp_path, "--workers", "2") as server:
+        # What the dead ones held does not wait for its lease to end.
+        assert server.ask("POST", "/jobs/2/cancel", {})[1] == {"stopped": 1}
+        server.ask("POST", "/jobs", body)
+        assert server.ask("GET", "/jobs/3?wait=60s")[1]["state"] == "SUCCEEDED"
+        workers = local_workers(server)
+        code, told = server.end()
+        assert code == 0, told
+        assert not any(worker.is_running() for worker in workers)
+
+
+def test_a_local_worker_that_is_killed_loses_its_task_at_once(tmp_path):
+    with serving(tmp_path, "--workers", "1", "--lease-term", "1h") as server:
+        server.ask("POST", "/jobs", {"command": {"argv": ["sleep", "600"]}})
+        with follow(server, "/events?since=0") as events:
+            until(events, b"event: StartAttempts")
+            for worker in local_workers(server):
+                worker.kill()
+            # No lease runs out within the hour: it was seen to die.
+            until(events, b"event: LoseWorker")
+            until(events, b"event: StartAttempts")
+        attempts = server.ask("GET", "/tasks/1/0")[1]["attempts"]
+        assert [attempt["reason"] for attempt in attempts] == ["worker_lost", None]
+        server.ask("POST", "/jobs/1/cancel", {})
+        assert server.end()[0] == 0
+
+
+def test_a_second_signal_does_not_wait(tmp_path):
+    with serving(tmp_path, "--workers", "1") as server:
+        server.ask("POST", "/jobs", {"command": {"argv": ["sleep", "600"]}})
+        with follow(server, "/events?since=0") as events:
+            until(events, b"event: StartAttempts")
+            workers = local_workers(server)
+            server.process.terminate()
+            # The stream ends when the server begins to leave.
+            until(events, b"\r\n0\r\n\r\n")
+        code, _ = server.end()
+        assert code == 128 + signal.SIGTERM
+        psutil.wait_procs(workers, timeout=PATIENCE_S)
+        assert not any(worker.is_running() for worker in workers)
+
+
+@contextmanager
+def follow(server: Server, path: str) -> Iterator[socket.socket]:
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as wire:
+        wire.sendall(
+            f"GET /api/v1{path} HTTP/1.1\r\nHost: {host}\r\n"
+            f"Authorization: Bearer {server.token}\r\n\r\n".encode()
+        )
+        yield wire
+
+
+def until(wire: socket.socket, wanted: bytes) -> None:
+    """Read a stream up to what is wanted and no further."""
+    heard = b""
+    while not heard.endswith(wanted):
+        piece = wire.recv(1)
+        assert piece, heard
+        heard += piece
+
+
+def test_the_systems_manager_hears_when_it_is_ready_and_when_it_stops(tmp_path, monkeypatch):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE_S)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        with serving(tmp_path) as server:
+            assert manager.recv(100) == b"READY=1"
+            server.process.send_signal(signal.SIGUSR1)
+            server.process.send_signal(signal.SIGHUP)
+            assert server.ask("GET", "/version")[0] == 200
+            code, told = server.end()
+            assert manager.recv(100) == b"STOPPING=1"
+    assert code == 0
+    assert "position 2, durable 2, 0 jobs" in told
+    assert "most recent call first" in told
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_tls_holds_and_a_renewed_certificate_is_taken_up(tmp_path):
+    def certificate(name: str) -> None:
+        subprocess.run(
+            [
+                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                "-nodes", "-days", "2", "-subj", f"/CN={name}",
+                "-addext", "subjectAltName=IP:127.0.0.1",
+                "-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem"),
+            ],
+            check=True, capture_output=True, timeout=PATIENCE_S,
+        )  # fmt: skip
+
+    def shown(server: Server) -> str:
+        host, _, port = server.url.removeprefix("https://").partition(":")
+        return ssl.get_server_certificate((host, int(port)), timeout=PATIENCE_S)
+
+    certificate("first")
+    files = ("--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem"))
+    with serving(tmp_path, *files, "--workers", "1", listen="0.0.0.0:0") as server:
+        trust = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        wire = HTTPSConnection(
+            server.url.removeprefix("https://"), timeout=PATIENCE_S, context=trust
+        )
+        wire.request("GET", "/api/v1/jobs", headers={"Authorization": f"Bearer {server.token}"})
+        assert wire.getresponse().status == 200
+        wire.close()
+        plain = HTTPConnection(server.url.removeprefix("https://"), timeout=PATIENCE_S)
+        plain.request("GET", "/livez")
+        with pytest.raises((ConnectionError, HTTPException)):
+            # Nothing is told to those who speak plainly.
+            plain.getresponse()
+        plain.close()
+        first = shown(server)
+        certificate("second")
+        server.process.send_signal(signal.SIGHUP)
+        while shown(server) == first:
+            assert server.process.poll() is None
+        assert shown(server) in (tmp_path / "cert.pem").read_text()
         assert server.end()[0] == 0

@@ -12,7 +12,7 @@ from logging import getLogger
 from typing import Final
 from urllib.parse import parse_qs
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -68,6 +68,9 @@ class Api:
             return answered if isinstance(answered, Stream) else _response(request, answered)
         except Declined as no:
             return _problem(request, no)
+        except ClientDisconnect:
+            # Nobody is there to read this; asking again is up to them.
+            return Response(status_code=499)
         except OperatingError as error:
             told = Declined("not_ready", str(error), headers={"retry-after": "1"})
             return _problem(request, told)
@@ -86,16 +89,11 @@ class Api:
         self._door.check(headers.get("host", ""), headers.get("origin", ""))
         route, values, identity = self._enter(request)
         content = await _content(request, route.most_bytes)
-        query = parse_qs(
-            request.scope["query_string"].decode("latin-1"),
-            keep_blank_values=True,
-            max_num_fields=MOST_QUERY,
-        )
         call = Call(
             service=self.service,
             identity=identity,
             path=values,
-            query=query,
+            query=_query(request.scope["query_string"]),
             headers=headers,
             gone=_leaving(request),
         )
@@ -138,6 +136,13 @@ class Api:
 def _raw_path(scope: Scope) -> str:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return raw.partition(b"?")[0].decode("latin-1")
+
+
+def _query(raw: bytes) -> dict[str, list[str]]:
+    try:
+        return parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_QUERY)
+    except ValueError as error:
+        raise Declined("malformed", f"more than {MOST_QUERY} values follow the path") from error
 
 
 def _target(request: Request) -> str:

@@ -50,7 +50,7 @@ async def _events(call: Call, position: int) -> AsyncIterator[bytes]:
                 last = min(durable, position + CHUNK - 1)
                 try:
                     yield await asyncio.to_thread(_told, served, position, last)
-                except HistoryGone:
+                except (HistoryGone, FileNotFoundError):
                     # The reader was too slow for what is kept: it asks again and is told so.
                     return
                 position = last + 1

@@ -32,31 +32,35 @@ async def submit(call: Call) -> Answer:
     """Ask for work. A key, or a repeated request, finds the job it made before."""
     body: Submit = call.body
     command = _submission(call, body)
-    watched = False
+    told: dict[str, Any] = {}
 
     def ask(coordinator: Coordinator) -> Decision:
-        nonlocal watched
         if len(coordinator.state.jobs) >= MOST_JOBS:
             raise Declined("queue_full", "too many jobs wait", headers={"retry-after": "10"})
         decision = call.decide(coordinator, command)
         if isinstance(decision, Accepted) and isinstance(decision.answer, str):
-            job_id = JobId(decision.answer)
-            if not command.sealed:
-                call.service.served.feeders.heard(job_id)
-            watched = call.service.streams.watch(call.identity, body.watch, job_id)
+            told.update(_introduced(call, coordinator, JobId(decision.answer)))
         return decision
 
     done = await call.found(await call.ask(ask))
     made = done.find(e.JobSubmitted)
-    job_id = made.job_id if made is not None else JobId(done.answer)
-    if done.repeated and body.watch:
-        watched = await call.ask(
-            lambda _: call.service.streams.watch(call.identity, body.watch, job_id)
-        )
-    view = await call.look(lambda state: job_detail(job_of(state, job_id), call.service.wall))
-    told = {**view, "watched": watched} if body.watch else view
-    here = (("location", f"/api/v1/jobs/{job_id}"),)
+    if not told and made is not None:
+        found = made.job_id
+        told = await call.ask(lambda coordinator: _introduced(call, coordinator, found))
+    here = (("location", f"/api/v1/jobs/{told['id']}"),)
     return Answer(told, 201 if made is not None else 200, here)
+
+
+def _introduced(call: Call, coordinator: Coordinator, job_id: JobId) -> dict[str, Any]:
+    """A job as its asker is told of it, fed and watched from now on."""
+    body: Submit = call.body
+    job = job_of(coordinator.state, job_id)
+    if not job.sealed:
+        call.service.served.feeders.heard(job_id)
+    view = job_detail(job, call.service.wall)
+    if body.watch:
+        view["watched"] = call.service.streams.watch(call.identity, body.watch, job_id)
+    return view
 
 
 def _submission(call: Call, body: Submit) -> c.SubmitJob:
@@ -98,7 +102,7 @@ def _digest(*parts: object) -> bytes:
 
 async def list_jobs(call: Call) -> Answer:
     """A page of jobs, newest first."""
-    return Answer(await call.ask(lambda _: jobs_page(call)))
+    return Answer(await jobs_page(call))
 
 
 async def show(call: Call) -> Answer:

@@ -25,7 +25,7 @@ class JobLine:
 
     def before(self, state: State, position: int | None) -> Iterator[tuple[int, Job]]:
         """The jobs submitted before `position`, newest first."""
-        self._follow(state)
+        self.follow(state)
         place = len(self._ids)
         if position is not None:
             place = bisect_left(self._positions, position)
@@ -35,7 +35,8 @@ class JobLine:
             if job is not None:
                 yield self._positions[place], job
 
-    def _follow(self, state: State) -> None:
+    def follow(self, state: State) -> None:
+        """Learn of the jobs that came since somebody looked last."""
         if len(self._ids) > 2 * len(state.jobs) + SPARE:
             self._positions, self._ids = array("Q"), []
         last = self._positions[-1] if self._positions else 0

@@ -1,25 +1,33 @@
 """Lists that are longer than an answer: pages from memory, with a bound on what one may cost."""
 
+from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.api.call import Call
+from holdfast.api.call import Call, job_of
 from holdfast.api.problems import Declined
 from holdfast.coordinator.views import job_view, task_view
 from holdfast.core.ids import Index
 from holdfast.core.job import Job, JobState, job_state
+from holdfast.core.state import State
 from holdfast.core.task import STATE_OF_CELL, TaskState
 
 USUAL: Final = 100
 MOST: Final = 1_000
-LOOKS: Final = 20_000
-"""How many jobs a request may look at. A page may end early; `next` says where to go on."""
-CELLS: Final = 10_000_000
-"""How many tasks may be counted for a page of jobs."""
-TASKS: Final = 100_000
-"""How many tasks a page of tasks may look at."""
+SLICE_JOBS: Final = 2_000
+SLICE_VIEWS: Final = 100
+SLICE_TASKS: Final = 20_000
+SLICE_CELLS: Final = 2_000_000
+"""What is looked at without letting others have their turn: jobs, jobs or tasks to be shown, tasks
+to be told by state, and tasks to be counted."""
+SLICES: Final = 100
+"""How many turns one request may take. A page may end early; `next` says where to go on."""
+
+Part = tuple[list[dict[str, Any]], int | None]
+"""What was found, and where to look next; None at the end."""
 
 
 class Wanted(Struct, frozen=True):
@@ -44,37 +52,68 @@ class Wanted(Struct, frozen=True):
         return not self.states or job_state(job).value in self.states
 
 
-def jobs_page(call: Call) -> dict[str, Any]:
-    """One page of jobs, newest first. Short where a longer one would keep others waiting."""
+async def jobs_page(call: Call) -> dict[str, Any]:
+    """One page of jobs, newest first."""
     wanted = _wanted(call)
-    limit = max(1, call.number("limit", USUAL, most=MOST))
     cursor = call.number("cursor", 0, most=2**62) or None
-    state = call.service.served.coordinator.state
+
+    def part(cursor: int | None, room: int, state: State) -> Part:
+        return _some_jobs(call, state, wanted, cursor, room)
+
+    return await _paged(call, "jobs", cursor, part)
+
+
+async def tasks_page(call: Call) -> dict[str, Any]:
+    """One page of a job's tasks, by index."""
+    states = frozenset(int(TaskState[name]) for name in _states(call, TaskState.__members__))
+
+    def part(cursor: int | None, room: int, state: State) -> Part:
+        return _some_tasks(call, job_of(state, call.path["id"]), states, cursor or 0, room)
+
+    return await _paged(call, "tasks", call.number("cursor", 0, most=2**40), part)
+
+
+async def _paged(
+    call: Call,
+    plural: str,
+    cursor: int | None,
+    part: Callable[[int | None, int, State], Part],
+) -> dict[str, Any]:
+    """A page in turns, so that others have theirs between."""
+    limit = max(1, call.number("limit", USUAL, most=MOST))
     views: list[dict[str, Any]] = []
-    cells = last = 0
+    for _ in range(SLICES):
+        found, cursor = await call.look(partial(part, cursor, limit - len(views)))
+        views += found
+        if cursor is None or len(views) >= limit:
+            break
+    return page(plural, views, cursor)
+
+
+def _some_jobs(call: Call, state: State, wanted: Wanted, cursor: int | None, room: int) -> Part:
+    views: list[dict[str, Any]] = []
+    most = min(room, SLICE_VIEWS)
+    cells, last = 0, cursor
     for looks, (position, job) in enumerate(call.service.line.before(state, cursor)):
-        if len(views) >= limit or looks >= LOOKS or cells >= CELLS:
-            return page("jobs", views, last)
+        if len(views) >= most or looks >= SLICE_JOBS or cells >= SLICE_CELLS:
+            return views, last
         last = position
         cells += job.count
         if wanted.takes(job):
             views.append(job_view(job, call.service.wall))
-    return page("jobs", views, None)
+    return views, None
 
 
-def tasks_page(call: Call, job: Job) -> dict[str, Any]:
-    """One page of a job's tasks, by index."""
-    states = {int(TaskState[name]) for name in _states(call, TaskState.__members__)}
-    limit = max(1, call.number("limit", USUAL, most=MOST))
-    first = call.number("cursor", 0, most=2**40)
-    stop = min(job.count, first + TASKS)
+def _some_tasks(call: Call, job: Job, states: frozenset[int], first: int, room: int) -> Part:
     views: list[dict[str, Any]] = []
+    most = min(room, SLICE_VIEWS)
+    stop = min(job.count, first + SLICE_TASKS)
     for index in range(first, stop):
-        if len(views) >= limit:
-            return page("tasks", views, index)
+        if len(views) >= most:
+            return views, index
         if not states or STATE_OF_CELL[job.states[index]] in states:
             views.append(task_view(job, Index(index), call.service.wall))
-    return page("tasks", views, stop if stop < job.count else None)
+    return views, stop if stop < job.count else None
 
 
 def page(plural: str, views: list[dict[str, Any]], cursor: int | None) -> dict[str, Any]:

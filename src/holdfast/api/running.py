@@ -1,11 +1,10 @@
 """A served folder from the first request to the last: listen, drain, leave nothing half done."""
 
 import asyncio
-import os
-import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from logging import getLogger
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +16,9 @@ from holdfast.api.app import REQUESTS_PER_SECOND, Api
 from holdfast.api.credentials import Admission, admit, admit_workers, write_address
 from holdfast.api.crew import Crew
 from holdfast.api.limits import Door
-from holdfast.api.listening import Address
+from holdfast.api.listening import Address, CannotListen
 from holdfast.api.service import Service
+from holdfast.api.signals import Stop, dump, obeyed, tell_manager
 from holdfast.coordinator.ports import Faults
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.settings import Settings
@@ -31,7 +31,6 @@ DRAIN_S: Final = 30
 KEEP_ALIVE_S: Final = 75
 LOCAL_FILE: Final = "worker.token"
 """In the data folder: the token of the workers that are started here."""
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -72,20 +71,6 @@ class _Web(uvicorn.Server):
         self.listening.set()
 
 
-class Stop:
-    """The wish to end, told by a signal. The second one is obeyed at once."""
-
-    def __init__(self, at_once: Callable[[], None]) -> None:
-        self.wanted = asyncio.Event()
-        self._at_once = at_once
-
-    def signalled(self, number: int) -> None:
-        if self.wanted.is_set():
-            self._at_once()
-            os._exit(128 + number)
-        self.wanted.set()
-
-
 async def serve(
     taken: Taken,
     door: socket.socket,
@@ -101,12 +86,16 @@ async def serve(
         admission = await admit(served, plan.token_file)
         url = plan.address.url(tls=bool(plan.tls_cert), near=True)
         crew = await _crew(served, plan, url)
-        with _stoppable(crew.kill) as stop:
-            async with _listening(_Web(_config(service, plan)), door) as web:
+        web = _Web(_config(service, plan))
+        again = partial(_read_certificate, web, plan)
+        with obeyed(crew.kill, again, partial(dump, served)) as stop:
+            async with _listening(web, door):
                 write_address(plan.token_file, url)
                 crew.start()
+                tell_manager("READY=1")
                 ready(Ready(url, admission))
                 await _until_over(served, stop)
+                tell_manager("STOPPING=1")
                 service.leave()
                 web.force_exit = served.coordinator.failure is not None
                 await crew.stop(0 if web.force_exit else DRAIN_S)
@@ -127,27 +116,19 @@ async def _crew(served: Served, plan: Plan, url: str) -> Crew:
     return Crew(served, plan.workers, url=url, token_file=token_file, ca_file=plan.tls_cert)
 
 
-@contextmanager
-def _stoppable(at_once: Callable[[], None]) -> Iterator[Stop]:
-    loop = asyncio.get_running_loop()
-    stop = Stop(at_once)
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop.signalled, number)
-    try:
-        yield stop
-    finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
-
-
 @asynccontextmanager
-async def _listening(web: _Web, door: socket.socket) -> AsyncIterator[_Web]:
+async def _listening(web: _Web, door: socket.socket) -> AsyncIterator[None]:
     """Requests are taken inside; on leaving, those under way are finished."""
     running = asyncio.ensure_future(web.serve([door]))
     listening = asyncio.ensure_future(web.listening.wait())
     await asyncio.wait([running, listening], return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        listening.cancel()
+        # It never listened; whatever kept it from that is raised here.
+        await running
+        raise CannotListen("the web server ended before it began")
     try:
-        yield web
+        yield
     finally:
         listening.cancel()
         web.should_exit = True
@@ -166,6 +147,16 @@ async def _until_over(served: Served, stop: Stop) -> None:
             wait.cancel()
 
 
+def _read_certificate(web: _Web, plan: Plan) -> None:
+    """A certificate that was renewed holds for whoever connects from now on."""
+    if web.config.ssl is None:
+        return
+    try:
+        web.config.ssl.load_cert_chain(plan.tls_cert, plan.tls_key)
+    except OSError as error:
+        log.warning("the certificate stays as it was; %s cannot be read: %s", plan.tls_cert, error)
+
+
 def _config(service: Service, plan: Plan) -> uvicorn.Config:
     api = Api(
         service,
@@ -175,7 +166,7 @@ def _config(service: Service, plan: Plan) -> uvicorn.Config:
     tls: dict[str, Any] = {}
     if plan.tls_cert:
         tls = {"ssl_certfile": plan.tls_cert, "ssl_keyfile": plan.tls_key}
-    return uvicorn.Config(
+    config = uvicorn.Config(
         api,
         http="httptools",
         ws="none",
@@ -189,3 +180,9 @@ def _config(service: Service, plan: Plan) -> uvicorn.Config:
         timeout_graceful_shutdown=DRAIN_S,
         **tls,
     )
+    try:
+        config.load()
+    except OSError as error:
+        told = f"{plan.tls_cert} and {plan.tls_key} are no certificate with its key: {error}"
+        raise CannotListen(told) from error
+    return config

@@ -20,6 +20,8 @@ class Service:
         self.answered: Counter[int] = Counter()
         self._offset_ms = 0
         self.line = JobLine()
+        # Now, while nobody waits: a million jobs are a walk.
+        self.line.follow(served.coordinator.state)
         self.streams = Streams(served)
 
     def wall(self, instant: int) -> int:

@@ -29,7 +29,7 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 
 async def list_tasks(call: Call) -> Answer:
     """The tasks of a job, by index."""
-    return Answer(await call.look(lambda state: tasks_page(call, job_of(state, call.path["id"]))))
+    return Answer(await tasks_page(call))
 
 
 async def show(call: Call) -> Answer:

@@ -78,6 +78,7 @@ def serve(
 
     SIGTERM or Ctrl-C drains: nothing more is given out, requests under way are answered, the log
     is written. A second one stops at once; nothing that was acknowledged is lost either way.
+    SIGHUP reads the certificate again, SIGUSR1 writes to stderr where everything stands.
     """
     config = load_config()
     told = {name: config.get(f"server.{name}", flag) for name, flag in flags.items()}

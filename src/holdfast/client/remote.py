@@ -23,7 +23,7 @@ from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.streams import Streams
 from holdfast.core.commands import SubmitJob
-from holdfast.core.ids import Index, Instant, JobId, Position
+from holdfast.core.ids import NOWHERE, Index, Instant, JobId, Position
 from holdfast.core.transactions import Action, Transaction
 from holdfast.wire import bodies
 from holdfast.wire.http import Http, Rejected, Server
@@ -75,9 +75,10 @@ class Told(Struct):
 
 
 class TransactionShown(Struct):
-    """A transaction, as a server tells it."""
+    """A transaction, as a server tells it. What only its memory has, such as that a worker came,
+    has no position."""
 
-    position: int
+    position: int | None
     time: str
     command: str
     actor: str
@@ -117,7 +118,8 @@ class Remote:
             body = _body(request)
             body.watch = expected.name
             job = self._post("/jobs", body, JobShown)
-            if request.key:
+            # Under a key it may be an old job; who may not watch at all learns that by waiting.
+            if request.key and expected.name:
                 return expected.was_found(JobId(job.id))
             return expected.began(JobId(job.id), job.tasks, sealed=job.sealed)
 
@@ -189,12 +191,13 @@ class Remote:
 
     def transactions(self, limit: int) -> list[Transaction]:
         """A server tells at most a thousand at a time. Events come as plain values under their
-        names, and their time is that of the wall clock."""
+        names, and their time is that of the wall clock. One without a position is not in the log:
+        a worker that came, say."""
         if limit < 1:
             return []
         return [
             Transaction(
-                Position(told.position),
+                Position(told.position or NOWHERE),
                 Instant(instant_of(told.time, "time")),
                 told.command,
                 told.actor,

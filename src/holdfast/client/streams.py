@@ -31,6 +31,7 @@ IDLE_S: Final = 30.0
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 5.0
+STEADY_S: Final = 1.0
 JOBS_AT_ONCE: Final = 5_000
 CLUTTER: Final = 1_000
 """How many jobs may be told that nobody holds any more, before another stream is opened."""
@@ -110,14 +111,17 @@ class Streams:
         arrived. The stream keeps its order, so news of a job that is none is asked for and
         awaited."""
         echo = JobId(f"echo:{uuid.uuid4().hex}")
-        with self._changed:
-            name = self._name
-            if job_id not in self._feeds or not name:
-                return
-            self._echoes.add(echo)
+        if job_id not in self._feeds:
+            return
         try:
+            name = self.opened()
+            with self._changed:
+                if not name or name != self._name:
+                    return
+                self._echoes.add(echo)
             self._post(name, [echo])
-        except (Rejected, Unreachable):
+        except (Rejected, OperatingError):
+            # What was asked for is done, and this was only to see it sooner.
             with self._changed:
                 self._echoes.discard(echo)
         with self._changed:
@@ -182,11 +186,14 @@ class Streams:
         pause = FIRST_PAUSE_S
         away_since = time.monotonic()
         while True:
+            began = time.monotonic()
             why, opened = self._listen()
             if self._is_unneeded():
                 return
             if opened:
-                pause, away_since = FIRST_PAUSE_S, time.monotonic()
+                away_since = time.monotonic()
+                # A server that is leaving opens a stream only to end it; that is no time to hurry.
+                pause = FIRST_PAUSE_S if away_since - began >= STEADY_S else pause
             if why is None:
                 continue
             is_final = isinstance(why, Rejected) and why.problem.status not in PASSING
@@ -230,7 +237,8 @@ class Streams:
     def _begin(self, name: str) -> None:
         """Have every job told anew. The stream has a name only then: whoever finds it open may
         rely on what comes."""
-        self._early.clear()
+        with self._changed:
+            self._early.clear()
         while True:
             with self._changed:
                 self._sweep()

@@ -269,6 +269,26 @@ def fencing(state: State) -> Iterator[Finding]:
                 yield name, f"lease {lease_id} with {state.next_lease} still to come"
 
 
+def endpoints(state: State) -> Iterator[Finding]:
+    """S8: an endpoint is found exactly as long as the lease it was registered under lives."""
+    found_at = {
+        (name, lease_id, task_name(task.job_id, task.index))
+        for name, leases in state.endpoints.items()
+        for lease_id, task in leases.items()
+    }
+    held = {
+        (endpoint.name, task.lease_id, task_name(task.job_id, task.index))
+        for job in state.jobs.values()
+        for task in (job.tasks or {}).values()
+        for endpoint in task.endpoints
+    }
+    for name, lease_id, task in sorted(found_at ^ held):
+        yield task, f"endpoint {name} under lease {lease_id} is in one book only"
+    for name, lease_id, task in sorted(held):
+        if not lease_id:
+            yield task, f"endpoint {name} has outlived its lease"
+
+
 def commit_line(state: State) -> Iterator[Finding]:
     """C1: who has crossed the line owes something, holds nothing and cannot run again."""
     for job in state.jobs.values():
@@ -314,6 +334,7 @@ CHECKS: Final[dict[str, Callable[[State], Iterator[Finding]]]] = {
     "S1": one_lease,
     "S2": tenure,
     "S3": fencing,
+    "S8": endpoints,
     "C1": commit_line,
     "B1": budgets,
     "B3": charges,

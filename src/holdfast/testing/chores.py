@@ -12,6 +12,8 @@ from pathlib import Path
 
 from holdfast.client.task import task
 
+MOMENT_S = 0.02
+
 
 def square(n: int) -> int:
     return n * n
@@ -123,3 +125,12 @@ def fail_once(trace: tuple[str, int]) -> int:
     if tried <= trace[1]:
         raise RuntimeError("not yet")
     return tried
+
+
+def leave_a_mark(pair: tuple[str, int]) -> int:
+    """Write down that this ran, in a file of this process, then take a moment and answer."""
+    folder, n = pair
+    with Path(folder, str(os.getpid())).open("a", encoding="utf-8") as marks:
+        marks.write(f"{n}\n")
+    time.sleep(MOMENT_S)
+    return n * n

@@ -57,6 +57,8 @@ class ServerProcess:
             if line.startswith(GREETING):
                 self.url = line.split()[-1]
                 self._listen = self.url.removeprefix("http://")
+                # What it says later is read too: a full pipe would stop it in mid-sentence.
+                threading.Thread(target=self._said().read, daemon=True).start()
                 return
         raise RuntimeError(f"the server did not start: {''.join(told)}")
 

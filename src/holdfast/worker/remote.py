@@ -1,9 +1,8 @@
 """A worker far from its coordinator: the agent's exchanges carried over a network that fails.
 
-An exchange that got no answer is sent again, the very same, after a pause that chance chooses. At
-most two are under way: one that is parked, and a newer one that overtakes it. A server that is
-away is never a reason to end, nor to stop what runs; how long what runs may go on is the agent's
-to judge.
+An exchange that got no answer is sent again, the very same, after a pause that chance chooses. One
+is parked, and a newer one overtakes it. A server that is away is never a reason to end, nor to stop
+what runs; how long what runs may go on is the agent's to judge.
 """
 
 import asyncio
@@ -17,7 +16,10 @@ from holdfast.wire.exchange import Exchange, Reply
 from holdfast.wire.http import FIRST_PAUSE_S, LONGEST_PAUSE_S, Rejected, Unreachable
 from holdfast.worker.agent import Agent, is_empty
 
-UNDER_WAY_MAX: Final = 2
+UNDER_WAY_MAX: Final = 4
+"""How many exchanges may wait for an answer. One is parked and one overtakes it; more come about
+only where answers take longer than a third of a term, and a slow server is not helped by cutting
+off those it is about to answer."""
 PARKED_S: Final = 30.0
 """How long an exchange with nothing to say may stay unanswered: the server parks it for 20 s."""
 PROMPT_S: Final = 10.0
@@ -133,7 +135,7 @@ class Remote:
 
     def _send(self, exchange: Exchange) -> None:
         while len(self._flying) >= UNDER_WAY_MAX:
-            # Whoever was overtaken twice is not heard: its connection is dead.
+            # Whoever was overtaken so often is not heard: its connection is dead.
             self._flying.pop(min(self._flying)).cancel()
         task = asyncio.create_task(self._bring(exchange))
         self._flying[exchange.number] = task
@@ -178,7 +180,7 @@ class Remote:
                 return None
             # Full jitter: a thousand workers must not come back in step.
             await asyncio.sleep(random.uniform(0, pause))  # noqa: S311
-            pause = min(pause * 2, LONGEST_PAUSE_S)
+            pause = min(pause * 2, self._longest_pause_s())
             if self._is_overtaken(exchange.number):
                 return None
 
@@ -195,7 +197,8 @@ class Remote:
     def _probe(self, number: int) -> None:
         """A server that is back parks what has nothing to say. A newer exchange has the parked one
         answered, and so shows that somebody is there."""
-        if (self._is_away or not self._was_there) and number in self._asking:
+        is_unsure = self._is_away or not self._was_there
+        if is_unsure and number in self._asking and len(self._flying) == 1:
             self._agent.speak_up()
             self._bell.set()
 
@@ -204,6 +207,12 @@ class Remote:
             return PARKED_S
         third_s = self._agent.term_ms / 3_000
         return min(PROMPT_S, max(1.0, third_s)) if third_s else PROMPT_S
+
+    def _longest_pause_s(self) -> float:
+        """A server that is back gives every lease one term: whoever holds one is back well before
+        it ends."""
+        quarter_s = self._agent.term_ms / 4_000
+        return min(LONGEST_PAUSE_S, quarter_s) if quarter_s else LONGEST_PAUSE_S
 
     def _is_overtaken(self, number: int) -> bool:
         return any(other > number for other in self._flying)

@@ -72,6 +72,14 @@ def test_a_body_that_is_too_large_is_not_read(inside):
     inside(story)
 
 
+def test_a_query_has_a_bounded_number_of_values(inside):
+    async def story(house):
+        told = await house.get("/jobs?" + "&".join(f"label=k{n}=v" for n in range(101)))
+        assert (told.status, told.code) == (400, "malformed")
+
+    inside(story)
+
+
 def test_who_asks_too_often_is_told_when_to_come_again(inside):
     async def story(house):
         told = [await house.get("/version") for _ in range(10)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.api.listening import Address, bind
+from holdfast.api.listening import Address, CannotListen, bind
 from holdfast.api.running import Plan, Ready, serve
 from holdfast.coordinator.taking import take_folder
 from holdfast.core.errors import LogFailed
@@ -26,9 +26,9 @@ class Breaking:
             raise OSError(5, "Input/output error")
 
 
-def run(folder: Path, act, faults=None) -> None:
+def run(folder: Path, act, faults=None, **options) -> None:
     door, address = bind(Address("127.0.0.1", 0))
-    plan = Plan(address=address, token_file=folder / "token", term_ms=TERM_MS)
+    plan = Plan(address=address, token_file=folder / "token", term_ms=TERM_MS, **options)
 
     async def whole() -> None:
         acting: list[asyncio.Task] = []
@@ -80,3 +80,13 @@ def test_a_log_that_fails_ends_it_and_nothing_more_is_acknowledged(tmp_path):
 
     with pytest.raises(LogFailed, match="What was acknowledged is safe"):
         run(tmp_path, act, faults)
+
+
+def test_a_certificate_that_is_none_is_told_before_anybody_is_let_in(tmp_path):
+    (tmp_path / "cert").write_text("nonsense")
+
+    async def act(address, token):
+        raise AssertionError("it must not get this far")
+
+    with pytest.raises(CannotListen, match="no certificate"):
+        run(tmp_path, act, tls_cert=str(tmp_path / "cert"), tls_key=str(tmp_path / "cert"))

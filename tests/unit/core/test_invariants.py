@@ -14,7 +14,7 @@ from holdfast.core.job import Job
 from holdfast.core.ready import shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
-from holdfast.core.task import ASIDE, Task, TaskState
+from holdfast.core.task import ASIDE, Endpoint, Task, TaskState
 from holdfast.core.violation import Finding, found
 from holdfast.testing.stages import JOB, STAGES, stage_of
 from holdfast.testing.world import World
@@ -50,11 +50,21 @@ def two_under_one_lease(state: State, job: Job) -> None:
     (job.tasks or {})[Index(1)] = twin
 
 
+WEB = Endpoint("web", "host:1", ())
+
+
+def an_orphan(state: State, job: Job) -> None:
+    state.endpoints["web"] = {the(job).lease_id: the(job)}
+
+
 PLANTED: dict[str, tuple[str, str, Break]] = {
     "a cell outside the states": ("J1", "fresh", set_cell(0, 99)),
     "a record without its cell": ("J1", "running", set_cell(0, TaskState.LEASED)),
     "a record that is missing": ("J1", "running", lambda state, job: (job.tasks or {}).clear()),
     "a record of another task": ("J1", "aside", put("index", Index(7))),
+    "an endpoint nobody registered": ("S8", "running", an_orphan),
+    "an endpoint nobody finds": ("S8", "running", put("endpoints", (WEB,))),
+    "an endpoint after its lease": ("S8", "aside", put("endpoints", (WEB,))),
     "a lost count of unfinished": ("J4", "fresh", put_job("unfinished", 0)),
     "a lost count of active": ("J4", "running", put_job("active", 0)),
     "a lost count of quarantined": ("J4", "quarantined", put_job("quarantined", 0)),
