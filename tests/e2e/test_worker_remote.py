@@ -53,8 +53,8 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 def hire(stage: Stage, tmp_path: Path) -> Iterator[Callable[..., Hand]]:
     hands: list[Hand] = []
 
-    def hire(*options: str, name: str = "w", at: Stage | None = None) -> Hand:
-        hand = Hand(at or stage, tmp_path / "home", *options, name=name)
+    def hire(*options: str, name: str = "w", at: Stage | None = None, home: str = "home") -> Hand:
+        hand = Hand(at or stage, tmp_path / home, *options, name=name)
         hands.append(hand)
         return hand
 
@@ -121,10 +121,12 @@ def test_what_a_killed_worker_ran_runs_elsewhere_and_nothing_of_it_is_left(
     function = stage.call("note", str(tmp_path / "f"))
     command = stage.python(PATIENT, str(tmp_path / "c"))
     until(lambda: bool(begun(tmp_path / "f") and begun(tmp_path / "c")))
+    until(lambda: bool(begun(tmp_path / "f.started")))
     until(lambda: state_of(stage.job(command), 0) is TaskState.RUNNING)
     until(lambda: state_of(stage.job(function), 0) is TaskState.RUNNING)
     family = first.family()
-    assert len(family) >= 3
+    # What a function started is ours to end as well.
+    assert begun(tmp_path / "f.started")[0] in [process.pid for process in family]
     first.process.kill()
     first.ends()
     _, alive = psutil.wait_procs(family, stages.PATIENCE_S)
@@ -184,19 +186,25 @@ def test_a_worker_stopped_past_its_lease_is_refused_and_nothing_commits_twice(
     stage.cancel(cautious)
 
 
+@pytest.mark.parametrize("kind", ["command", "function"])
 def test_what_must_not_run_twice_is_ended_before_it_runs_elsewhere_though_the_worker_is_frozen(
-    stage: Stage, hire: Callable[..., Hand], tmp_path: Path
+    stage: Stage, hire: Callable[..., Hand], tmp_path: Path, kind: str
 ) -> None:
     first = hire(name="first").says("connected")
-    command = stage.python(FOREVER, str(tmp_path / "s"), on_disconnect=STOP)
+    path = str(tmp_path / "s")
+    if kind == "command":
+        job = stage.python(FOREVER, path, on_disconnect=STOP)
+    else:
+        job = stage.call("forever", path, on_disconnect=STOP)
     until(lambda: bool(begun(tmp_path / "s")))
     (old,) = begun(tmp_path / "s")
     first.signal(signal.SIGSTOP)
     hire(name="second").says("connected")
     until(lambda: len(begun(tmp_path / "s")) == 2)
+    # Its frozen parent could not bury it yet.
     assert not psutil.pid_exists(old) or psutil.Process(old).status() == psutil.STATUS_ZOMBIE
     first.signal(signal.SIGCONT)
-    stage.cancel(command)
+    stage.cancel(job)
 
 
 def test_a_server_that_is_away_and_back_costs_nothing(
@@ -256,6 +264,18 @@ def test_two_workers_of_a_name_on_one_machine_cannot_be(hire: Callable[..., Hand
     second = hire()
     assert second.ends() == 75
     assert "already works for" in second.printed
+
+
+def test_a_name_that_is_taken_elsewhere_is_waited_for(
+    stage: Stage, hire: Callable[..., Hand]
+) -> None:
+    first = hire().says("connected")
+    second = hire(home="elsewhere").says("may not work")
+    first.signal(signal.SIGTERM)
+    assert first.ends() == 0
+    second.says("connected")
+    job = stage.command("true")
+    stage.finished(job)
 
 
 def test_mistakes_are_told_without_a_traceback(hire: Callable[..., Hand], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -15,11 +16,15 @@ def fails(n: int) -> None:
 
 
 def note(path: str) -> int:
-    """Say that it began, and go on when the file `path.go` is there."""
+    """Say that it began, start something, and go on when the file `path.go` is there."""
+    started = subprocess.Popen(["sleep", "1000"])
+    Path(f"{path}.started").write_text(f"{started.pid}\n")
     with Path(path).open("a") as file:
         file.write(f"{os.getpid()}\n")
     while not Path(f"{path}.go").exists():
         time.sleep(0.01)
+    started.kill()
+    started.wait()
     return os.getpid()
 
 

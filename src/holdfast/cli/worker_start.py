@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import click
 import platformdirs
+import uvloop
 from msgspec import Struct
 
 from holdfast.cli.errors import IN_USE, REFUSED, USAGE, Trouble, say
@@ -148,7 +149,7 @@ def start(**flags: Any) -> int:  # fmt: skip
             IN_USE,
         ) from None
     try:
-        return asyncio.run(_work(plan, lock))
+        return uvloop.run(_work(plan, lock))
     finally:
         lock.close()
 
@@ -289,23 +290,17 @@ class Waker:
 async def _work(plan: Plan, lock: NameLock) -> int:
     waker = Waker()
     slots = plan.capacity.slots
-    executor = MixedExecutor(
-        ProcessExecutor(slots, waker, monotonic_ms, dooms=False),
-        CommandExecutor(
-            slots,
-            waker,
-            monotonic_ms,
-            Surroundings(
-                plan.scratch,
-                plan.name,
-                environment=plan.environment,
-                pass_on=plan.pass_on,
-                secrets=plan.secret_files,
-            ),
-            lock=lock.descriptor,
-        ),
-        pickle=plan.pickle,
+    surroundings = Surroundings(
+        plan.scratch,
+        plan.name,
+        environment=plan.environment,
+        pass_on=plan.pass_on,
+        secrets=plan.secret_files,
     )
+    commands = CommandExecutor(slots, waker, monotonic_ms, surroundings, lock=lock.descriptor)
+    functions = ProcessExecutor(slots, waker, monotonic_ms, dooms=False, guardian=commands)
+    executor = MixedExecutor(functions, commands, pickle=plan.pickle)
+    executor.start()
     hello = Hello(socket.gethostname(), os.getpid(), VERSION, "", plan.attributes, lock.identity)
     agent = Agent(
         plan.name,

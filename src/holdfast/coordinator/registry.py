@@ -98,6 +98,11 @@ class Registry:
         fresh = Worker(exchange.worker, exchange.incarnation, exchange.capacity)
         fresh.term_ms = self._term_ms
         fresh.since = self._coordinator.now()
+        holder = self._coordinator.state.holders.get((exchange.worker, exchange.incarnation))
+        if holder is not None:
+            # Granted by a coordinator before this one, whose answer may still be on its way. Once
+            # the worker has heard from us it takes no older answer.
+            fresh.unseen = ((exchange.number, frozenset(holder.leases)),)
         self.workers[exchange.worker] = fresh
         return fresh
 

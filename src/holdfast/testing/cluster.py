@@ -19,7 +19,7 @@ from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Decision
 from holdfast.core.ids import Index, JobId, WorkerId
 from holdfast.core.job import is_finished
-from holdfast.core.spec import JobSpec, RetryPolicy
+from holdfast.core.spec import STOP, JobSpec, RetryPolicy
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.service import Service
 from holdfast.testing.stepped import SteppedExecutor, answer_to
@@ -43,6 +43,7 @@ class Member:
         self.incarnation = incarnation
         self.is_alive = True
         self.is_frozen = False
+        self.is_cut_off = False
         self.executor = SteppedExecutor(slots, cluster.dice, failing=0.1)
         capacity = Capacity(slots, slots * 1_000, 1 << 30, 0)
         self.agent = Agent(self.name, incarnation, self.executor, capacity)
@@ -57,6 +58,7 @@ class Member:
         if not self.is_alive or self.is_frozen:
             return
         self.executor.advance(self.now_ms())
+        self._cluster.look_for_doubles(self)
         exchange = self.agent.step(self.now_ms())
         if exchange is not None:
             # One lock a name: whoever is started again proves that the former process is dead.
@@ -69,7 +71,7 @@ class Member:
             self._cluster.wake(self, due - self._offset, self.poll)
 
     def receive(self, reply: Reply) -> None:
-        if not self.is_alive or self.is_frozen:
+        if not self.is_alive or self.is_frozen or self.is_cut_off:
             return
         if reply.refused:
             # Another of this name may be alive: say the very same again, later.
@@ -86,6 +88,14 @@ class Member:
         """The process is stopped and goes on later, with no idea that time has passed."""
         self.is_frozen = True
         self._cluster.after(ms, self._thaw)
+
+    def cut_off_for(self, ms: int) -> None:
+        """No message comes or goes; the process works on and does not know why nobody answers."""
+        self.is_cut_off = True
+        self._cluster.after(ms, self._reconnect)
+
+    def _reconnect(self) -> None:
+        self.is_cut_off = False
 
     def leave(self) -> None:
         """An orderly end: nothing more is taken, what runs is given back."""
@@ -111,9 +121,13 @@ class Member:
 
 
 class Cluster:
-    """`faults` counts what was done to it, `seen` what came of that, `troubles` what went wrong."""
+    """`faults` counts what was done to it, `seen` what came of that, `troubles` what went wrong.
+    `only_disconnects`: workers are frozen and cut off and nothing else happens to anybody, so that
+    leases really run out; a coordinator that comes back gives each of them a new term."""
 
-    def __init__(self, seed: int, *, workers: int = 3, jobs: int = 4) -> None:
+    def __init__(
+        self, seed: int, *, workers: int = 3, jobs: int = 4, only_disconnects: bool = False
+    ) -> None:
         self.dice = Random(seed)
         self.clock = ManualClock()
         self.faults: Counter[str] = Counter()
@@ -123,11 +137,13 @@ class Cluster:
         self.wanted: dict[str, tuple[bytes, ...]] = {}
         self.acknowledged: dict[str, JobId] = {}
         self._is_wild = True
+        self._only_disconnects = only_disconnects
         self._heap: list[tuple[int, int, Action]] = []
         self._wakes: dict[object, int] = {}
         self._count = 0
         self._spins = 0
         self._checked = 0
+        self._meddled: set[tuple[JobId, Index]] = set()
         self.members = [Member(self, f"w{n}", 1, self.dice.randint(1, 3)) for n in range(workers)]
         for member in self.members:
             self.after(0, member.poll)
@@ -213,6 +229,9 @@ class Cluster:
         self.after(delay, message)
 
     def deliver(self, member: Member, exchange: Exchange) -> None:
+        if member.is_cut_off:
+            return
+
         def send(reply: Reply) -> None:
             self.carry(partial(member.receive, reply))
 
@@ -228,7 +247,11 @@ class Cluster:
             count = self.dice.choice((1, 5, 20))
             self.wanted[key] = tuple(f"{key}:{n}".encode() for n in range(count))
         command = c.SubmitJob(
-            spec=_spec(), key=key, digest=key.encode(), items=self.wanted[key], sealed=True
+            spec=_spec(is_bound=key[-1] in "02468"),
+            key=key,
+            digest=key.encode(),
+            items=self.wanted[key],
+            sealed=True,
         )
         self.service.ask(command, partial(self._told, key))
         self.after(ASK_AGAIN_MS, partial(self._submit, key))
@@ -247,6 +270,8 @@ class Cluster:
         killed = c.KillTasks(job_id=job_id, indices=(index,))
         command = self.dice.choice((moved, moved, killed, c.RetryTasks(job_id=job_id)))
         self.service.do(command)
+        if isinstance(command, c.KillTasks):
+            self._meddled.add((job_id, index))
         self.faults[type(command).__name__] += 1
 
     # --- what goes wrong ------------------------------------------------------------------------
@@ -254,10 +279,10 @@ class Cluster:
     def _strike(self) -> None:
         if not self._is_wild:
             return
-        blow = self.dice.choice(
-            (self._lose_power, self._kill, self._freeze, self._drain, self._meddle, self._meddle)
-        )
-        blow()
+        blows = [self._freeze, self._cut_off]
+        if not self._only_disconnects:
+            blows += [self._lose_power, self._kill, self._drain, self._meddle]
+        self.dice.choice(blows)()
         self.after(self.dice.randrange(1, 4_000), self._strike)
 
     def _lose_power(self) -> None:
@@ -289,9 +314,24 @@ class Cluster:
         self.after(self.dice.choice((0, 500, 2 * TERM_MS)), new.poll)
         self._look_at(old)
 
+    def _cut_off(self) -> None:
+        self.faults["worker cut off"] += 1
+        self.dice.choice(self.members).cut_off_for(self.dice.choice((1_000, 2 * TERM_MS)))
+
     def _freeze(self) -> None:
         self.faults["worker frozen"] += 1
         self.dice.choice(self.members).freeze_for(self.dice.choice((1_000, 3 * TERM_MS)))
+
+    def look_for_doubles(self, member: Member) -> None:
+        """What must not outlive its lease never runs in two places, unless a person took it away
+        from the first."""
+        here = _bound_tasks(member)
+        for other in self.members if here else ():
+            if other is member or not other.is_alive or other.is_frozen:
+                continue
+            both = (here & _bound_tasks(other)) - self._meddled
+            if both:
+                self.troubles.append(f"{member.name} and {other.name} both run {sorted(both)}")
 
     # --- judging --------------------------------------------------------------------------------
 
@@ -332,11 +372,21 @@ class Cluster:
             self.troubles.append(f"committed twice: {twice}")
 
 
-def _spec() -> JobSpec:
+def _bound_tasks(member: Member) -> set[tuple[JobId, Index]]:
+    """What runs here and must not outlive its lease."""
+    return {
+        (running.job_id, running.index)
+        for running in member.executor.running()
+        if member.executor.is_bound(running.lease_id)
+    }
+
+
+def _spec(*, is_bound: bool) -> JobSpec:
     retry = RetryPolicy(kind="fixed", delay_ms=500, jitter=0.5)
     return JobSpec(
-        name="work", kind="function", target="work", retries=3, max_losses=1_000, retry=retry
-    )
+        name="work", kind="function", target="work", retries=3, max_losses=1_000, retry=retry,
+        on_disconnect=STOP if is_bound else "",
+    )  # fmt: skip
 
 
 def _nothing() -> None:

@@ -10,10 +10,12 @@ from random import Random
 from msgspec import Struct
 
 from holdfast.core.ids import LeaseId
+from holdfast.core.spec import STOP
 from holdfast.wire.exchange import Done, Failed, Item, Released, Run
 from holdfast.worker.executor import Harvest, Running
 
 LONGEST_MS = 4_000
+LONGER_MS = 20_000
 
 
 def answer_to(payload: bytes) -> bytes:
@@ -50,6 +52,8 @@ class SteppedExecutor:
         self._lanes: list[deque[Attempt]] = [deque() for _ in range(slots)]
         self._harvest = Harvest([], [], [])
         self._closed = False
+        # From then on nothing runs that must not outlive its lease.
+        self._ends_ms = 0
 
     def start(self) -> None:
         """There is nothing to bring up."""
@@ -63,6 +67,8 @@ class SteppedExecutor:
 
     def advance(self, now_ms: int) -> None:
         """Let time pass: what is over ends, what is next begins."""
+        if self._ends_ms and now_ms >= self._ends_ms:
+            self._end_the_bound()
         for lane in self._lanes:
             while lane:
                 head = lane[0]
@@ -107,8 +113,22 @@ class SteppedExecutor:
                     attempt.given_up = True
             self._lanes[number] = deque(a for a in lane if a.since or not a.given_up)
 
+    def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
+        for number, lane in enumerate(self._lanes):
+            ended = [attempt for attempt in lane if attempt.item.lease_id == lease_id]
+            self._lanes[number] = deque(attempt for attempt in lane if attempt not in ended)
+            self._harvest.released.extend(_released(attempt) for attempt in ended)
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
-        """Left to whoever calls `stop`."""
+        self._ends_ms = ends_ms
+
+    def is_bound(self, lease_id: LeaseId) -> bool:
+        """Whether this attempt must not outlive its lease."""
+        attempts = [attempt for lane in self._lanes for attempt in lane]
+        return any(
+            attempt.item.lease_id == lease_id and attempt.run.on_disconnect == STOP
+            for attempt in attempts
+        )
 
     def occupied(self) -> int:
         return sum(bool(lane) and lane[0].given_up for lane in self._lanes)
@@ -120,6 +140,11 @@ class SteppedExecutor:
             lane.clear()
         return self.harvest()
 
+    def _end_the_bound(self) -> None:
+        for attempt in [attempt for lane in self._lanes for attempt in lane]:
+            if attempt.run.on_disconnect == STOP and not attempt.given_up:
+                self.cut_off(attempt.item.lease_id, 0)
+
     def _begin(self, attempt: Attempt, now_ms: int) -> None:
         self.ran[attempt.item.lease_id] += 1
         attempt.since = now_ms
@@ -127,6 +152,9 @@ class SteppedExecutor:
             attempt.until = now_ms + self._takes_ms
         else:
             longest = self._dice.choice((1, 50, LONGEST_MS))
+            if attempt.run.on_disconnect == STOP:
+                # Long enough to outlive a lease, or nothing would ever have to be stopped.
+                longest = self._dice.choice((50, LONGER_MS))
             attempt.until = now_ms + self._dice.randrange(longest)
 
     def _end(self, attempt: Attempt) -> None:

@@ -81,8 +81,9 @@ class Agent:
 
     def step(self, now_ms: int) -> Exchange | None:
         """What to send now, if anything. Reports ride along with whatever is sent."""
-        self._gather(now_ms)
+        # First, so that nothing begins in the place of something that has just ended.
         self._mind_authority(now_ms)
+        self._gather(now_ms)
         waiting = self._under_way
         if waiting is not None and not is_empty(waiting):
             return None
@@ -243,12 +244,8 @@ class Agent:
         for running in self.executor.running():
             run = self._held.get(running.lease_id)
             if run is not None and run.on_disconnect == STOP:
-                self._cut_off(running)
-        self._absorb(self.executor.harvest())
-
-    def _cut_off(self, running: Running) -> None:
-        self.executor.stop(running.lease_id, self._authority.margin_ms // 2)
-        self._released.append(Released(running.job_id, running.index, running.lease_id, True))
+                # It is given back when it has ended: until then nobody else may have it.
+                self.executor.cut_off(running.lease_id, authority.margin_ms // 2)
 
     def _let_go_of_starts(self) -> None:
         """Those whose start was told and waits to be durable have not begun."""

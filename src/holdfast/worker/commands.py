@@ -23,7 +23,17 @@ from msgspec import Struct
 
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Done, Run
-from holdfast.worker.errands import Ended, Errand, Halt, Letters, Until, decode_ended, framed
+from holdfast.worker.errands import (
+    Ended,
+    Errand,
+    Forget,
+    Guard,
+    Halt,
+    Letters,
+    Until,
+    decode_ended,
+    framed,
+)
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.fates import FROM_OUTSIDE, ending, signal_name
 from holdfast.worker.lanes import Entry, Leases, Outcome, failed, released
@@ -33,6 +43,7 @@ from holdfast.worker.warden import BOOT
 
 GRACE_MS: Final = 5_000
 FAREWELL_S: Final = 15.0
+LIVED_S: Final = 1.0
 SUCCESS: Final = msgspec.msgpack.encode(0)
 
 _CHUNK: Final = 1 << 16
@@ -65,6 +76,7 @@ class WardenLink:
 
     def __init__(self, hear: Callable[[Ended | Gone], None], lock: int | None) -> None:
         ours, theirs = socket.socketpair()
+        self._began = time.monotonic()
         self._socket = ours
         self._hear = hear
         entries: list[object] = [*sys.path]
@@ -78,12 +90,18 @@ class WardenLink:
                 pass_fds=passed,
                 start_new_session=True,
             )
+        self._sending = threading.Lock()
         self._thread = threading.Thread(target=self._listen, name="holdfast-warden", daemon=True)
         self._thread.start()
 
+    @property
+    def has_lived(self) -> bool:
+        """Whether it ran for long enough that another one may, too."""
+        return time.monotonic() - self._began > LIVED_S
+
     def send(self, errand: Errand) -> None:
         # One that is dying says so by the end of its socket.
-        with suppress(OSError):
+        with self._sending, suppress(OSError):
             self._socket.sendall(framed(errand))
 
     def close(self) -> None:
@@ -145,10 +163,25 @@ class CommandExecutor:
         self._heard: deque[Ended | Gone] = deque()
         self._folders: dict[LeaseId, Path] = {}
         self._news = threading.Event()
+        self._guards: dict[int, Guard] = {}
         self._is_closed = False
 
     def start(self) -> None:
-        """Nothing to do: the warden comes with the first command."""
+        """Have the warden there before there is anything to guard."""
+        self._warden()
+
+    def guard(self, pid: int, *, must_end: bool) -> None:
+        """A group of somebody else's, to be ended as commands are when we cannot."""
+        self._guards[pid] = errand = Guard(pid, must_end)
+        link = self._link
+        if link is not None:
+            link.send(errand)
+
+    def forget(self, pid: int) -> None:
+        self._guards.pop(pid, None)
+        link = self._link
+        if link is not None:
+            link.send(Forget(pid))
 
     def assign(self, run: Run) -> None:
         entries = self._leases.admit(run)
@@ -189,6 +222,10 @@ class CommandExecutor:
         if any(lane.lease == lease_id for lane in self._lanes):
             self._halt(lease_id, self._grace_ms if grace_ms is None else grace_ms)
 
+    def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
+        self.recall(frozenset((lease_id,)))
+        self._halt(lease_id, grace_ms)
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         offset = time.monotonic_ns() // 1_000_000 - self._clock_ms()
         self._until = Until(ends_ms + offset, kill_ms + offset)
@@ -215,6 +252,9 @@ class CommandExecutor:
         link = self._link
         if link is not None:
             self._wait(self._grace_ms / 1_000 + FAREWELL_S)
+            # Whoever started those is ending them, each in its own time.
+            for pid in list(self._guards):
+                self.forget(pid)
             link.close()
         last = self.harvest()
         left = [released(entry, started=True) for entry in self._leases.wanted()]
@@ -231,6 +271,9 @@ class CommandExecutor:
                 self._folders[entry[1].lease_id] = prepared.folder
                 self._warden().send(prepared.launch)
             except (Unprepared, OSError) as error:
+                folder = self._folders.pop(entry[1].lease_id, None)
+                if folder is not None:
+                    shutil.rmtree(folder, ignore_errors=True)
                 self._outcomes.append(failed(entry, 0, Trouble(str(error), "", None)))
                 # It is collected by whoever is stepping now, or by the next step.
                 self._wake()
@@ -240,8 +283,11 @@ class CommandExecutor:
     def _warden(self) -> WardenLink:
         if self._link is None:
             self._link = WardenLink(self._hear, self._lock)
-            if self._until is not None:
-                self._link.send(self._until)
+            # A warden that takes the place of another learns what that one knew.
+            known: list[Errand] = [] if self._until is None else [self._until]
+            known += self._guards.copy().values()
+            for errand in known:
+                self._link.send(errand)
         return self._link
 
     def _halt(self, lease_id: LeaseId, grace_ms: int) -> None:
@@ -287,6 +333,8 @@ class CommandExecutor:
                 ran_ms = self._clock_ms() - lane.since_ms
                 self._settle(lane, Ended(lane.current[1].lease_id, code, ran_ms, False, "", ""))
         news.link.close()
+        if self._guards and news.link.has_lived and not self._is_closed:
+            self._warden()
 
     def _settle(self, lane: CommandLane, ended: Ended) -> None:
         entry, prepared = lane.current, lane.prepared

@@ -44,6 +44,19 @@ class Until(Struct, frozen=True, array_like=True, tag=2):
     kill_ms: int
 
 
+class Guard(Struct, frozen=True, array_like=True, tag=3):
+    """The group this process leads ends with the worker; `must_end`: `Until` holds for it too."""
+
+    pid: int
+    must_end: bool
+
+
+class Forget(Struct, frozen=True, array_like=True, tag=4):
+    """That group has ended."""
+
+    pid: int
+
+
 class Ended(Struct, frozen=True, array_like=True):
     """How a command ended. `code` is negative for a signal, None where it could not be started and
     `error` says why. `halted`: the warden was asked to end it."""
@@ -56,7 +69,7 @@ class Ended(Struct, frozen=True, array_like=True):
     last_words: str
 
 
-Errand = Launch | Halt | Until
+Errand = Launch | Halt | Until | Guard | Forget
 
 decode_errand: Final = Decoder(Errand).decode
 decode_ended: Final = Decoder(Ended).decode

@@ -65,6 +65,10 @@ class Executor(Protocol):
         gets `grace_ms` to end by itself, or the grace its executor gives.
         """
 
+    def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
+        """End an attempt that is still wanted, for certain within the grace. It appears in a
+        harvest once it has ended and not before: as `Released`, or as what it came to."""
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         """How long attempts that must not outlive their leases may go on, by the clock of the
         agent: asked to end then, killed by then. An executor that can see to it while the agent is

@@ -20,6 +20,7 @@ from holdfast.wire.exchange import Done, Run
 from holdfast.worker import frames
 from holdfast.worker.fates import crash_report, ending, fate_of
 from holdfast.worker.frames import Broke, Ran, array_of
+from holdfast.worker.guarding import Guardian
 from holdfast.worker.kept import KeptLane, lanes_of
 from holdfast.worker.lanes import Entry, Outcome, failed, released
 from holdfast.worker.orders import Assign, Order, Recall, Retire, Stop
@@ -35,7 +36,13 @@ class Keeper:
     """Runs lanes of children. The agent's thread meets it in `tell`, `outcomes` and `lanes`."""
 
     def __init__(
-        self, slots: int, wake: Callable[[], None], kill_grace_ms: int, *, dooms: bool = True
+        self,
+        slots: int,
+        wake: Callable[[], None],
+        kill_grace_ms: int,
+        guardian: Guardian,
+        *,
+        dooms: bool = True,
     ) -> None:
         self.lanes = lanes_of(slots)
         self.outcomes: deque[Outcome] = deque()
@@ -45,6 +52,7 @@ class Keeper:
         self._kill_grace_s = kill_grace_ms / 1000
         self._folder = os.getcwd()
         self._dooms = dooms
+        self._guardian = guardian
         self._orders: deque[Order] = deque()
         self._bell_in, self._bell_out = socket.socketpair()
         self._bell_in.setblocking(False)
@@ -94,6 +102,7 @@ class Keeper:
         self._watch_the_clock()
         self._balance()
         for lane in self.lanes:
+            self._bind(lane)
             lane.feed()
             self._mind_the_socket(lane)
         if self._has_news:
@@ -113,7 +122,7 @@ class Keeper:
             elif isinstance(order, Recall):
                 self._recall(order.lease_ids)
             elif isinstance(order, Stop):
-                self._stop(order.lease_id, order.grace_s)
+                self._stop(order, order.lease_id)
             elif isinstance(order, Retire):
                 self.lanes[order.slot].is_retired = True
                 self._has_news = True
@@ -133,13 +142,13 @@ class Keeper:
             self._recalled.update(inside)
             lane.ask_back(inside)
 
-    def _stop(self, lease_id: LeaseId, grace_s: float | None) -> None:
+    def _stop(self, order: Stop, lease_id: LeaseId) -> None:
         for lane in self.lanes:
             self._release(lane.withdraw(frozenset((lease_id,))))
             if lease_id in lane.inside:
-                self._unwanted.add(lease_id)
+                (self._recalled if order.is_wanted else self._unwanted).add(lease_id)
                 if lane.slate.named()[0] == lease_id:
-                    self._end(lane, grace_s)
+                    self._end(lane, order.grace_s)
                 else:
                     lane.ask_back([lease_id])
 
@@ -225,9 +234,17 @@ class Keeper:
             self._count_barren(lane, f"could not be started: {error}")
             return
         lane.take_over(child)
+        lane.is_bound = lane.must_end
+        self._guardian.guard(child.pid, must_end=lane.must_end)
         self._selector.register(child.link, selectors.EVENT_READ, lane)
         if child.pidfd is not None:
             self._selector.register(child.pidfd, selectors.EVENT_READ, lane)
+
+    def _bind(self, lane: KeptLane) -> None:
+        """Before the child is given anything: say whether it may outlive its leases."""
+        if lane.child is not None and lane.is_bound != lane.must_end:
+            lane.is_bound = lane.must_end
+            self._guardian.guard(lane.child.pid, must_end=lane.must_end)
 
     def _end(self, lane: KeptLane, grace_s: float | None = None) -> None:
         """Ask the child and all it has started to end; the clock sees to those that do not."""
@@ -244,6 +261,7 @@ class Keeper:
         child.signal(signal.SIGKILL)
         child.receive()
         code = child.bury()
+        self._guardian.forget(child.pid)
         self._heed(lane, child)
         count, unsent = lane.slate.unsent()
         self._settle(lane, frames.decode_outcomes(array_of(count, unsent)))
@@ -350,6 +368,7 @@ class Keeper:
             if victim is None:
                 continue
             if victim.queue:
+                thief.must_end = thief.must_end or victim.must_end
                 thief.queue.extend(victim.spare())
             else:
                 victim.ask_for_spare()

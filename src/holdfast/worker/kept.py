@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import structs
 
 from holdfast.core.ids import JobId, LeaseId
+from holdfast.core.spec import STOP
 from holdfast.wire.exchange import Run
 from holdfast.worker import frames
 from holdfast.worker.frames import Broke, Ran, Withdraw, encode
@@ -41,6 +42,9 @@ class KeptLane:
         self.is_leaving = False
         # Its slot is used for something else: it takes nothing from other lanes.
         self.is_retired = False
+        # Whether what is here must not outlive its leases, and whether the guardian knows.
+        self.must_end = False
+        self.is_bound = False
         # When a child being ended by us gets SIGKILL; None while it may live.
         self.kill_at: float | None = None
         # When the next child may start, and how many in a row died before they were of use.
@@ -72,6 +76,10 @@ class KeptLane:
             # Another job says nothing about how long these take.
             self._window = WINDOW_FIRST
             self.job = run.job_id
+        if run.on_disconnect == STOP:
+            self.must_end = True
+        elif not self.queue and not self.inside:
+            self.must_end = False
         self.queue.extend(entries)
 
     def feed(self) -> None:

@@ -101,6 +101,10 @@ class MixedExecutor:
             self._functions.stop(lease_id, grace_ms)
             self._commands.stop(lease_id, grace_ms)
 
+    def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
+        self._functions.cut_off(lease_id, grace_ms)
+        self._commands.cut_off(lease_id, grace_ms)
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         self._functions.hold_until(ends_ms, kill_ms)
         self._commands.hold_until(ends_ms, kill_ms)

@@ -21,10 +21,12 @@ class Recall(Struct, frozen=True):
 
 
 class Stop(Struct, frozen=True):
-    """Nobody wants this one any more, begun or not. `grace_s` None: the usual."""
+    """Nobody wants this one any more, begun or not. `grace_s` None: the usual. One that
+    `is_wanted` all the same comes back when it has ended."""
 
     lease_id: LeaseId
     grace_s: float | None = None
+    is_wanted: bool = False
 
 
 class Close(Struct, frozen=True):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Run
 from holdfast.worker.executor import Harvest, Running
+from holdfast.worker.guarding import Guardian, NoGuardian
 from holdfast.worker.keeper import Keeper
 from holdfast.worker.lanes import Leases, Outcome, released
 from holdfast.worker.orders import Assign, Close, Recall, Retire, Stop
@@ -33,11 +34,12 @@ class ProcessExecutor:
         *,
         kill_grace_ms: int = 2000,
         dooms: bool = True,
+        guardian: Guardian | None = None,
     ) -> None:
         self.slots = slots
         self._clock_ms = clock_ms
         self._leases = Leases()
-        self._keeper = Keeper(slots, wake, kill_grace_ms, dooms=dooms)
+        self._keeper = Keeper(slots, wake, kill_grace_ms, guardian or NoGuardian(), dooms=dooms)
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
@@ -101,6 +103,9 @@ class ProcessExecutor:
     def stop(self, lease_id: LeaseId, grace_ms: int | None = None) -> None:
         if self._leases.give_up(lease_id):
             self._keeper.tell(Stop(lease_id, None if grace_ms is None else grace_ms / 1_000))
+
+    def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
+        self._keeper.tell(Stop(lease_id, grace_ms / 1_000, is_wanted=True))
 
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         """Left to whoever calls `stop`."""

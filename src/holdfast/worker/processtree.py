@@ -34,6 +34,14 @@ def children_of(pid: int) -> list[int]:
         return []
 
 
+def began_at(pid: int) -> float | None:
+    """When this process began; None where there is none of that number."""
+    try:
+        return float(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return None
+
+
 def lease_of(pid: int) -> LeaseId | None:
     """The lease a process was started under, by its environment; None where it does not say."""
     with suppress(OSError, ValueError):

@@ -217,6 +217,9 @@ class ThreadExecutor:
             self._release([item.lease_id for _, item in tuple(lane.queue)])
         self.bell.ring()
 
+    def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
+        """A thread cannot be ended; it is answered for when it has returned."""
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         """Left to whoever calls `stop`."""
 

@@ -3,8 +3,9 @@
 The worker may be killed or stopped at any moment, and then nobody else could end what it started:
 a signal tied to a parent's death reaches one process, never what that one started. The warden sees
 the end of its socket, kills every group it made, and adopts and kills what had left its group. It
-also ends by itself what must not outlive its lease, though the worker be frozen. It has one thread
-and waits for nothing but its selector. Should it die first, the kernel kills the commands.
+also ends by itself what must not outlive its lease, though the worker be frozen, and does both for
+groups that the worker started itself. It has one thread and waits for nothing but its selector.
+Should it die first, the kernel kills the commands.
 """
 
 import ctypes
@@ -23,9 +24,18 @@ from pathlib import Path
 from typing import IO, Final
 
 from holdfast.core.ids import LeaseId
-from holdfast.worker.errands import Ended, Launch, Letters, Until, decode_errand, framed
+from holdfast.worker.errands import (
+    Ended,
+    Forget,
+    Guard,
+    Launch,
+    Letters,
+    Until,
+    decode_errand,
+    framed,
+)
 from holdfast.worker.outputs import Capture
-from holdfast.worker.processtree import adopt_orphans, children_of, lease_of
+from holdfast.worker.processtree import adopt_orphans, began_at, children_of, lease_of
 
 # The worker gives its own search path, so that both run the same code.
 BOOT: Final = (
@@ -79,11 +89,29 @@ class Ward:
         return os.waitid(os.P_PID, self.process.pid, flags) is not None
 
 
+class Guarded:
+    """A group that the worker itself started. Its leader is told from another process of the same
+    number by the moment it began."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.must_end = False
+        self.halted = False
+        self._began = began_at(pid)
+
+    def signal(self, number: signal.Signals) -> None:
+        """A group whose leader is gone keeps its number while anybody is in it."""
+        if began_at(self.pid) in (self._began, None):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+
+
 class Warden:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._letters = Letters()
         self._wards: dict[LeaseId, Ward] = {}
+        self._guarded: dict[int, Guarded] = {}
         self._until: Until | None = None
         self._is_over = False
         self._selector = selectors.DefaultSelector()
@@ -104,11 +132,14 @@ class Warden:
                 act: Callable[[], None] = key.data
                 act()
             self._watch_the_clock()
-        for ward in self._wards.values():
-            ward.signal(signal.SIGKILL)
+        for group in self._groups():
+            group.signal(signal.SIGKILL)
         give_up_at = time.monotonic() + _FAREWELL_S
         while self._sweep({}) and time.monotonic() < give_up_at:
             time.sleep(0.01)
+
+    def _groups(self) -> list[Ward | Guarded]:
+        return [*self._wards.values(), *self._guarded.values()]
 
     # What the worker says.
 
@@ -129,10 +160,19 @@ class Warden:
                 self._launch(errand)
             elif isinstance(errand, Until):
                 self._until = errand
+            elif isinstance(errand, Guard):
+                known = self._guarded.setdefault(errand.pid, Guarded(errand.pid))
+                known.must_end = errand.must_end
+            elif isinstance(errand, Forget):
+                self._guarded.pop(errand.pid, None)
             elif errand.lease_id in self._wards:
                 self._wards[errand.lease_id].halt(errand.grace_ms / 1_000)
 
     def _launch(self, launch: Launch) -> None:
+        if launch.must_end and self._is_past():
+            # It waited while nobody could say whether its lease still holds.
+            self._tell(Ended(launch.lease_id, -signal.SIGTERM, 0, True, "", ""))
+            return
         folder = Path(os.fsdecode(launch.outputs))
         try:
             stdout, stderr = Capture(folder / "stdout"), Capture(folder / "stderr")
@@ -227,13 +267,25 @@ class Warden:
                 ward.signal(signal.SIGKILL)
                 ward.kill_at = now + 60
 
+        for guarded in self._guarded.values():
+            if until is None or not guarded.must_end or now * 1_000 < until.ends_ms:
+                guarded.halted = False
+            elif now * 1_000 >= until.kill_ms:
+                guarded.signal(signal.SIGKILL)
+            elif not guarded.halted:
+                guarded.halted = True
+                guarded.signal(signal.SIGTERM)
+
+    def _is_past(self) -> bool:
+        return self._until is not None and time.monotonic() * 1_000 >= self._until.ends_ms
+
     def _patience(self) -> float | None:
+        now = time.monotonic()
         times = [ward.kill_at for ward in self._wards.values() if ward.kill_at is not None]
-        if self._until is not None and any(
-            ward.must_end and not ward.halted for ward in self._wards.values()
-        ):
-            times.append(self._until.ends_ms / 1_000)
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        if self._until is not None and any(group.must_end for group in self._groups()):
+            ahead = (self._until.ends_ms / 1_000, self._until.kill_ms / 1_000)
+            times += [moment for moment in ahead if moment > now]
+        return max(0.0, min(times) - now) if times else None
 
     def _tell(self, ended: Ended) -> None:
         """The worker reads all the time; one that is frozen makes us wait only where its buffer is
