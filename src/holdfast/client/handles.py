@@ -199,24 +199,23 @@ class Results(Generic[R]):
 
     def _ended(self) -> Iterator[tuple[int, int, int]]:
         """The tasks that can be read now: where each is, how it ended, and where that is told."""
-        feed = self._feed
+        feed, in_order, first = self._feed, self._in_order, self._next
         cells, positions = feed.cells, feed.positions
-        if self._in_order:
-            found = cells.find(UNFINISHED, self._next)
+        if in_order:
+            found = cells.find(UNFINISHED, first)
             stop = len(cells) if found < 0 else found
-            self._outcomes.expect(range(stop), self._next, stop)
+            self._outcomes.expect(range(stop), first, stop)
         else:
             stop = len(feed.order)
-            self._outcomes.expect(feed.order, self._next, stop)
-        while self._next < stop:
-            place = self._next
-            index = place if self._in_order else feed.order[place]
+            self._outcomes.expect(feed.order, first, stop)
+        for place in range(first, stop):
+            index = place if in_order else feed.order[place]
             state = cells[index]
-            if state == UNFINISHED and self._in_order:
+            if state == UNFINISHED and in_order:
                 return  # It was sent back just now: its place is kept for it.
-            self._next += 1
+            self._next = place + 1
             # In the order of finishing, a task that was sent back comes again later.
-            if state != UNFINISHED and (self._in_order or place not in feed.superseded):
+            if state != UNFINISHED and (in_order or place not in feed.superseded):
                 yield index, state, positions[index]
 
 

@@ -1,4 +1,5 @@
-"""A real server on loopback, in a process that can be killed, and a worker for it in a thread."""
+"""A real server on loopback, in a process that can be killed, and workers for it: processes that
+can be killed too, or a thread of this program."""
 
 import asyncio
 import itertools
@@ -93,6 +94,33 @@ class ServerProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.kill()
+
+
+class WorkerProcess:
+    """`holdfast worker start`, for a server that is running."""
+
+    def __init__(self, server: ServerProcess, folder: Path, *options: str) -> None:
+        self._command = [
+            sys.executable, "-m", "holdfast", "worker", "start", "--server", server.url,
+            "--token-file", str(server.token_file), "--scratch", str(folder), *options,
+        ]  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait(STOP_S)
+
+    def __enter__(self) -> "WorkerProcess":
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self.kill()
 
 

@@ -153,7 +153,7 @@ def test_a_feed_that_is_mended_is_waited_for_again() -> None:
 Step = tuple[str, int]
 STEPS = st.lists(
     st.tuples(st.sampled_from(["finish", "fail", "reopen", "grow", "lose", "begin"]),
-              st.integers(0, 7)), max_size=30,
+              st.integers(0, 7)), max_size=20,
 )  # fmt: skip
 
 
