@@ -139,6 +139,8 @@ def _raw_path(scope: Scope) -> str:
 
 
 def _query(raw: bytes) -> dict[str, list[str]]:
+    if not raw:
+        return {}
     try:
         return parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_QUERY)
     except ValueError as error:
@@ -152,19 +154,22 @@ def _target(request: Request) -> str:
 async def _content(request: Request, most: int) -> bytes:
     """The body, or the refusal to read more than is good for us."""
     told = request.headers.get("content-length", "0")
-    too_much = Declined(
-        "too_large", f"a body here has at most {most} bytes", headers={"connection": "close"}
-    )
     if told.isdigit() and (len(told) > 12 or int(told) > most):
-        raise too_much
+        raise _too_much(most)
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
         if size > most:
-            raise too_much
+            raise _too_much(most)
         chunks.append(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _too_much(most: int) -> Declined:
+    return Declined(
+        "too_large", f"a body here has at most {most} bytes", headers={"connection": "close"}
+    )
 
 
 def _leaving(request: Request) -> Callable[[], Awaitable[None]]:

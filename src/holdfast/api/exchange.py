@@ -1,12 +1,13 @@
 """The exchange over HTTP: arrays between programs, named fields for a person with curl."""
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
 from holdfast.coordinator.serving import Superseded
-from holdfast.wire.exchange import Exchange
+from holdfast.wire.exchange import Exchange, Reply, is_empty
 
 PARK_S: Final = 20.0
 LEAVING_PARK_S: Final = 0.5
@@ -22,17 +23,24 @@ async def exchange(call: Call) -> Answer:
     _check(call, message)
     # Who leaves takes reports still, and keeps nobody waiting for long.
     park_s = LEAVING_PARK_S if call.service.leaving.is_set() else PARK_S
-    answer = asyncio.ensure_future(call.service.served.exchange(message, park_s))
+    asked = call.service.served.exchange(message, park_s)
+    try:
+        # What reports something is answered as soon as that is durable; only who may be parked
+        # can leave meanwhile.
+        return Answer(await (_parked(asked, call) if is_empty(message) else asked))
+    except Superseded as error:
+        raise Declined("conflict", str(error)) from error
+
+
+async def _parked(asked: Coroutine[Any, Any, Reply], call: Call) -> Reply:
+    answer = asyncio.ensure_future(asked)
     await until_either(answer, call)
     if not answer.done():
         # Nobody listens any more, which proves nothing about the worker: it asks again.
         answer.cancel()
         await asyncio.wait([answer])
         raise Declined("not_ready", "the asker has left")
-    try:
-        return Answer(answer.result())
-    except Superseded as error:
-        raise Declined("conflict", str(error)) from error
+    return answer.result()
 
 
 def _check(call: Call, message: Exchange) -> None:

@@ -92,7 +92,9 @@ class Config:
         return self.find(key, flag).value
 
 
-def load_config(environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Config:
+def load_config(
+    environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> Config:
     """The settings of this process, read anew."""
     known = os.environ if environment is None else environment
     files = [(path, tree) for path in _places(known, folder or Path()) if (tree := _tree(path))]

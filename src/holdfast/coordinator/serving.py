@@ -128,19 +128,21 @@ class Served:
             if not answer.done():
                 answer.set_result(reply)
 
-        self.exchanges.take(message, send)
-        self.engine.soon()
-        try:
-            return await asyncio.wait_for(asyncio.shield(answer), park_s)
-        except TimeoutError:
+        def unpark() -> None:
             self.exchanges.unpark(message)
             self.engine.soon()
+
+        self.exchanges.take(message, send)
+        self.engine.soon()
+        patience = asyncio.get_running_loop().call_later(park_s, unpark)
+        try:
             return await answer
         except asyncio.CancelledError:
             # The connection is gone, which proves nothing about the worker: it asks again.
             self.exchanges.forsake(message)
             raise
         finally:
+            patience.cancel()
             if self._asking.get(message.worker) == (message.incarnation, message.number, answer):
                 del self._asking[message.worker]
 
@@ -167,7 +169,8 @@ class Served:
         wanted = [task.lease_id for task in leases.values() if task.state is TaskState.LEASED]
         worker.recalls += tuple(lease for lease in wanted if lease not in worker.recalls)
         worker.asked = worker.asked.union(wanted) & leases.keys()
-        worker.has_news = worker.has_news or bool(wanted)
+        if wanted:
+            self.exchanges.tell(worker)
         self.engine.soon()
         return len(wanted)
 
