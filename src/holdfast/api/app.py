@@ -4,6 +4,7 @@ Nothing that goes wrong here ends in a traceback for the asker: what they can me
 only we can mend has a `trace_id` that the server's own log has too.
 """
 
+import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -31,6 +32,7 @@ log = getLogger("holdfast")
 
 REQUESTS_PER_SECOND: Final = 5_000.0
 MOST_QUERY: Final = 100
+BODY_S: Final = 60.0
 
 
 class Api:
@@ -158,11 +160,16 @@ async def _content(request: Request, most: int) -> bytes:
         raise _too_much(most)
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > most:
-            raise _too_much(most)
-        chunks.append(chunk)
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > most:
+                    raise _too_much(most)
+                chunks.append(chunk)
+    except TimeoutError as error:
+        late = f"the body did not arrive within {BODY_S:g} s"
+        raise Declined("malformed", late, headers={"connection": "close"}) from error
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 

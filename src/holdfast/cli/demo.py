@@ -10,15 +10,13 @@ from pathlib import Path
 import click
 
 import holdfast
-from holdfast.cli.jobs import jobs_table
+from holdfast.cli.folders import FromFolder
 from holdfast.cli.output import emit, note, typed
 from holdfast.cli.progress import bar
 from holdfast.cli.sample import weigh
-from holdfast.cli.tasks import task_text
+from holdfast.cli.sources import LAST
+from holdfast.cli.tables import jobs_table, task_text
 from holdfast.client.holdfast import Holdfast
-from holdfast.coordinator.history import task_detail
-from holdfast.coordinator.inspect import open_folder
-from holdfast.core.ids import Index
 
 ITEMS = 60
 WORKERS = 4
@@ -52,18 +50,19 @@ def _run(folder: Path, *, keep: bool) -> None:
     scratch.mkdir()
     with holdfast.open(folder, workers=WORKERS) as hf:
         total = _map(hf, scratch)
-    reading = open_folder(folder)
-    job = next(iter(reading.state.jobs.values()))
-    flaky = f"{job.job_id}/{FLAKY}"
+    source = FromFolder(folder)
+    records = source.reading.state.position
+    job = source.job(LAST)
+    flaky = f"{job['id']}/{FLAKY}"
     emit(
         f"\nDone: {ITEMS} results, their sum is {total:,}. The program has closed the folder.\n"
-        f"What follows is read from its log: {reading.state.position} records, each on disk\n"
+        f"What follows is read from its log: {records} records, each on disk\n"
         "before anyone was told of it.\n"
     )
-    _type(f"holdfast job list --data {typed(folder)}", jobs_table(reading, [job]))
+    _type(f"holdfast job list --data {typed(folder)}", jobs_table([job], source.now()))
     _type(
         f"holdfast task show {flaky} --data {typed(folder)}",
-        task_text(task_detail(reading, job, Index(FLAKY))),
+        task_text(source.task(job, FLAKY)),
     )
     emit(
         "\nItem 5 failed twice. Each failure was recorded, charged to its budget of 3 and\n"

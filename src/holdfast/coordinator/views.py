@@ -73,6 +73,7 @@ def spec_view(spec: JobSpec) -> View:
         "retry": {
             "backoff": spec.retry.kind,
             "delay_ms": spec.retry.delay_ms,
+            "factor": spec.retry.factor,
             "max_delay_ms": spec.retry.max_delay_ms,
             "jitter": spec.retry.jitter,
         },
@@ -86,6 +87,9 @@ def spec_view(spec: JobSpec) -> View:
         "max_failed_tasks": None if spec.max_failed_tasks == NO_LIMIT else spec.max_failed_tasks,
         "priority": spec.priority,
         "namespace": spec.namespace,
+        "queue": spec.queue,
+        "bundle": spec.bundle or None,
+        "on_disconnect": spec.on_disconnect or None,
         "labels": dict(spec.labels),
     }
 

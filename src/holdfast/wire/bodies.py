@@ -27,7 +27,8 @@ class Command(Body):
     """A program to run: an argument list, never a line for a shell.
 
     `env` is added to the little that a worker passes on; a value `secret:NAME` is looked up by the
-    worker and is never stored. `cwd` is relative to the task's own folder, or absolute.
+    worker and is never stored. `cwd` is relative to the task's own folder, or absolute. Packed as
+    msgpack it is the payload that every task of a job of commands shares.
     """
 
     argv: list[str]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api import protocol
 from holdfast.api.listening import Address, CannotListen, bind
 from holdfast.api.running import Plan, Ready, serve
 from holdfast.coordinator.taking import take_folder
@@ -90,3 +91,37 @@ def test_a_certificate_that_is_none_is_told_before_anybody_is_let_in(tmp_path):
 
     with pytest.raises(CannotListen, match="no certificate"):
         run(tmp_path, act, tls_cert=str(tmp_path / "cert"), tls_key=str(tmp_path / "cert"))
+
+
+@pytest.mark.slow
+def test_a_stranger_with_an_endless_or_a_slow_head_is_let_go(tmp_path, monkeypatch):
+    async def act(address, token):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(b"GET /livez HTTP/1.1\r\nX: ")
+        while not reader.at_eof() and not writer.is_closing():
+            writer.write(b"x" * 10_000)
+            try:
+                await asyncio.wait_for(writer.drain(), 1)
+                told = await asyncio.wait_for(reader.read(12), 0.01)
+            except (ConnectionError, TimeoutError):
+                continue
+            assert told in (b"HTTP/1.1 400", b"")
+            break
+        writer.close()
+        monkeypatch.setattr(protocol, "HEAD_S", 0.05)
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(b"GET /livez")
+        assert await reader.read() == b""
+        writer.close()
+        # Whoever asks properly may take a connection's time.
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        for _ in range(3):
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200")
+            await reader.readexactly(15)
+            await asyncio.sleep(0.1)
+        writer.close()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    run(tmp_path, act)
