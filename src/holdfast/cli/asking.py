@@ -23,6 +23,7 @@ from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.options import USUAL_SERVER
 from holdfast.cli.output import View
 from holdfast.wire.http import Http, Server
+from holdfast.wire.token_files import address_file, is_near, usual_token_file
 
 API: Final = "/api/v1"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"  # noqa: S105 - the name of a variable, not a secret
@@ -30,7 +31,6 @@ PATIENCE_S: Final = 1.0
 """How long a command that only asks once bears with a server that does not answer."""
 LONG_PATIENCE_S: Final = 300.0
 """The same for a command that waits for something anyway: a server may be started again."""
-NEAR: Final = ("127.0.0.1", "::1", "localhost")
 
 
 class Told(Struct, frozen=True):
@@ -114,13 +114,13 @@ def find_server(
     """The server that is meant, and the token to show it."""
     known = os.environ if environment is None else environment
     config = load_config(environment)
-    usual = _usual_token_file()
+    usual = usual_token_file()
     named_file = config.find("client.token_file", None if token_file is None else str(token_file))
-    written = _read(_address_file(usual))
-    beside = _read(_address_file(Path(named_file.value))) if named_file.value else written
+    written = _read(address_file(usual))
+    beside = _read(address_file(Path(named_file.value))) if named_file.value else written
     url = _url(config, server, beside if beside.value else written)
     token = _token(known, named_file.value, named_file.source, is_flag=token_file is not None)
-    if not token.value and (_is_near(url.value) or url.value == written.value):
+    if not token.value and (is_near(url.value) or url.value == written.value):
         token = _read(usual)
     if not (token.value.isascii() and token.value.isprintable()) or " " in token.value:
         raise Trouble(f"{token.source} holds no token: a token is one word.", USAGE)
@@ -139,13 +139,14 @@ def _url(config: Config, server: str | None, beside: Told) -> Told:
 
 
 def _checked(url: str, source: str) -> str:
-    if url.startswith("unix:"):
+    if url.startswith("unix:") and url != "unix:":
         return url
     # People write host:port; nobody means anything else by it.
     whole = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(whole)
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_http = parts.scheme in ("http", "https") and url != "unix:"
+        is_good = is_http and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_good = False
     if not is_good:
@@ -176,20 +177,6 @@ def _read(path: Path) -> Told:
         return Told("", "")
     except UnicodeDecodeError:
         raise Trouble(f"{path} holds no text.", USAGE) from None
-
-
-def _is_near(url: str) -> bool:
-    return url.startswith("unix:") or urlsplit(url).hostname in NEAR
-
-
-def _usual_token_file() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_config_dir("holdfast")) / "token"
-
-
-def _address_file(token_file: Path) -> Path:
-    return token_file.with_name(token_file.name + ".server")
 
 
 def _path(parts: tuple[object, ...]) -> str:

@@ -9,6 +9,7 @@ job = LazyCommands(
         "wait": ("holdfast.cli.waiting:wait", "Wait until jobs have ended."),
         "cancel": ("holdfast.cli.stopping:cancel_job", "Stop jobs."),
         "retry": ("holdfast.cli.stopping:retry_job", "Send failed tasks back, budgets anew."),
+        "logs": ("holdfast.cli.joblogs:job_logs", "Print what its tasks have printed."),
         "get": ("holdfast.cli.jobs:list_jobs", ""),
         "describe": ("holdfast.cli.jobs:show_job", ""),
     },
@@ -21,6 +22,7 @@ task = LazyCommands(
     {
         "list": ("holdfast.cli.tasks:list_tasks", "List the tasks of one job."),
         "show": ("holdfast.cli.tasks:show_task", "Show tasks with all their attempts."),
+        "logs": ("holdfast.cli.joblogs:task_logs", "Print what a task has printed."),
         "cancel": ("holdfast.cli.stopping:cancel_task", "Stop tasks; their job goes on."),
         "reschedule": ("holdfast.cli.stopping:reschedule", "Move when waiting tasks may begin."),
         "get": ("holdfast.cli.tasks:list_tasks", ""),
@@ -33,7 +35,7 @@ task = LazyCommands(
 
 worker = LazyCommands(
     {
-        "start": ("holdfast.cli.workers:start", "Work for a server, here."),
+        "start": ("holdfast.cli.worker_start:start", "Work for a server, here."),
         "list": ("holdfast.cli.fleet:list_workers", "List the workers of a server."),
         "show": ("holdfast.cli.fleet:show_worker", "Show one worker and what it holds."),
         "cordon": ("holdfast.cli.fleet:cordon", "Give a worker nothing more."),

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import click
 
-from holdfast.cli.asking import NEAR, asking
+from holdfast.cli.asking import asking
 from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import (
     TABLES,
@@ -19,6 +18,7 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.spans import clock
 from holdfast.wire.bodies import NewToken
+from holdfast.wire.token_files import is_near
 
 SCOPES: Final = ("submit", "read", "cancel", "worker", "operator", "admin")
 
@@ -119,7 +119,7 @@ def worker_token(
     named = f" --name {name}" if name else ""
     command = f"HOLDFAST_TOKEN={made['token']} holdfast worker start --server {url}{named}"
     emit_one(form, {**made, "command": command}, f"{command}\n")
-    if url.startswith("unix:") or urlsplit(url).hostname in NEAR:
+    if is_near(url):
         note(
             f"{url} can be reached from this machine only; for others name the server as they "
             "know it: --server URL"

@@ -12,25 +12,30 @@ from collections.abc import Callable
 from hashlib import blake2s
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import click
 import platformdirs
 import uvloop
 from msgspec import Struct
 
+from holdfast.cli.asking import find_server
 from holdfast.cli.errors import IN_USE, REFUSED, USAGE, Trouble, say
 from holdfast.core.ids import WorkerId
 from holdfast.version import VERSION
 from holdfast.wire.amounts import duration_ms, size_bytes
 from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
+from holdfast.wire.http import Http
 from holdfast.wire.http_async import AsyncHttp, Rejected, Server, Unreachable
 from holdfast.worker.agent import Agent
+from holdfast.worker.bundles import BundleCache, fetch_over
 from holdfast.worker.commands import CommandExecutor
 from holdfast.worker.mixed import MixedExecutor
 from holdfast.worker.naming import NameLock, NameTaken
+from holdfast.worker.printed import Printed
 from holdfast.worker.processes import ProcessExecutor
 from holdfast.worker.remote import Remote, Terms
+from holdfast.worker.supplied import SuppliedExecutor
 from holdfast.worker.surroundings import SECRET_VARIABLE, Surroundings
 
 UNREACHABLE: Final = IN_USE
@@ -109,6 +114,20 @@ NAME_MAX: Final = 200
     help="Where commands work. [default: your state folder]",
 )
 @click.option(
+    "--bundles",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Where bundles are unpacked; workers of a machine may share it. "
+    "[default: your cache folder]",
+)
+@click.option(
+    "--bundles-size",
+    default="4Gi",
+    show_default=True,
+    metavar="SIZE",
+    help="How much of them is kept; what was used longest ago goes first.",
+)
+@click.option(
     "--drain-timeout",
     envvar="HOLDFAST_WORKER__DRAIN_TIMEOUT",
     default="30s",
@@ -165,6 +184,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     pass_on: tuple[str, ...]
     secret_files: Path | None
     scratch: Path
+    bundles: Path
+    bundles_bytes: int
     pickle: bool
     terms: Terms
 
@@ -175,10 +196,12 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
+    token_file = Path(flags["token_file"]) if flags["token_file"] else None
+    asked = find_server(flags["server"], token_file, environment)
     server = Server(
-        url=_server(flags["server"], flags["token_file"]),
-        token=_token(flags["token_file"], environment),
-        ca_file=flags["ca_file"],
+        url=asked.url.value,
+        token=asked.token.value,
+        ca_file=flags["ca_file"] or asked.ca_file,
     )
     host = socket.gethostname()
     name = flags["name"] or f"{host}-{secrets.token_hex(3)}"
@@ -198,6 +221,8 @@ def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
         pass_on=flags["pass_on"],
         secret_files=flags["secret_files"],
         scratch=scratch.absolute() / _place(name, server.url),
+        bundles=flags["bundles"] or Path(platformdirs.user_cache_dir("holdfast")) / "bundles",
+        bundles_bytes=size_bytes(flags["bundles_size"], "--bundles-size"),
         pickle=flags["pickle"],
         terms=Terms(
             greeting=f"connected to {server.url}, with room for {slots} at once",
@@ -205,44 +230,6 @@ def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
             first_contact_s=duration_ms(flags["connect_timeout"], "--connect-timeout") / 1_000,
         ),
     )
-
-
-def _server(told: str | None, token_file: str | None) -> str:
-    """The address that was given, or the one beside the token of the server of this machine."""
-    url = told
-    if not url:
-        file = Path(token_file) if token_file else _usual_token_file()
-        beside = file.with_name(f"{file.name}.server")
-        if not beside.is_file():
-            raise ValueError("which server? Give --server URL, or set HOLDFAST_SERVER.")
-        url = beside.read_text(encoding="utf-8").strip()
-    parts = urlsplit(url)
-    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
-    if not is_http and not (parts.scheme == "unix" and parts.path):
-        raise ValueError(f"--server {url} is not an address; write http://HOST:PORT or unix:PATH.")
-    return url
-
-
-def _token(told: str | None, environment: dict[str, str]) -> str:
-    if told is None:
-        known = environment.get(TOKEN_VARIABLE)
-        if known:
-            return known.strip()
-    named = told or environment.get("HOLDFAST_TOKEN_FILE")
-    file = Path(named) if named else _usual_token_file()
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        if named:
-            raise ValueError(f"there is no token file {named}.") from None
-        # A server may ask for none; one that does says so.
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"the token file {file} cannot be read: {error}") from None
-
-
-def _usual_token_file() -> Path:
-    return Path(platformdirs.user_config_dir("holdfast")) / "token"
 
 
 def _attributes(told: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -290,21 +277,33 @@ class Waker:
 async def _work(plan: Plan, lock: NameLock) -> int:
     waker = Waker()
     slots = plan.capacity.slots
+    incarnation = int(time.time() * 1_000)
+    prints = Printed(plan.server, plan.name, incarnation, plan.scratch / "prints", slots)
+    fetching = Http(plan.server)
+    cache = BundleCache(plan.bundles, fetch_over(fetching), bound_bytes=plan.bundles_bytes)
     surroundings = Surroundings(
         plan.scratch,
         plan.name,
         environment=plan.environment,
         pass_on=plan.pass_on,
         secrets=plan.secret_files,
+        bundles=cache.root,
     )
-    commands = CommandExecutor(slots, waker, monotonic_ms, surroundings, lock=lock.descriptor)
-    functions = ProcessExecutor(slots, waker, monotonic_ms, dooms=False, guardian=commands)
-    executor = MixedExecutor(functions, commands, pickle=plan.pickle)
+    commands = CommandExecutor(
+        slots, waker, monotonic_ms, surroundings, lock=lock.descriptor, outlet=prints.outbox
+    )
+    functions = ProcessExecutor(
+        slots, waker, monotonic_ms, dooms=False, guardian=commands, prints=prints.of_lanes,
+        bundles=str(cache.root),
+    )  # fmt: skip
+    prints.outbox.showing = functions.showing
+    mixed = MixedExecutor(functions, commands, pickle=plan.pickle)
+    executor = SuppliedExecutor(mixed, cache, waker)
     executor.start()
     hello = Hello(socket.gethostname(), os.getpid(), VERSION, "", plan.attributes, lock.identity)
     agent = Agent(
         plan.name,
-        int(time.time() * 1_000),
+        incarnation,
         executor,
         plan.capacity,
         hello=hello,
@@ -321,6 +320,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     remote = Remote(agent, carry, clock_ms=monotonic_ms, tell=tell, terms=plan.terms)
     waker.wake = remote.wake
     told = Told(remote, tell)
+    prints.start(lambda: bool(executor.running()))
     try:
         is_well = await remote.work()
     except Unreachable as error:
@@ -328,7 +328,9 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     except Rejected as error:
         raise _rejection(error, plan.server.url) from None
     finally:
+        await prints.close()
         await http.close()
+        fetching.close()
     if not is_well:
         raise Trouble(f"this worker can run nothing: {executor.fatal}", REFUSED)
     return told.exit_code

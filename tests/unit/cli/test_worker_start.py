@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.errors import Trouble
 from holdfast.cli.main import main
+from holdfast.cli.options import USUAL_SERVER
 from holdfast.cli.worker_start import _plan
 
 FLAGS: dict[str, Any] = {
@@ -22,6 +24,8 @@ FLAGS: dict[str, Any] = {
     "pass_on": (),
     "secret_files": None,
     "scratch": None,
+    "bundles": None,
+    "bundles_size": "4Gi",
     "drain_timeout": "30s",
     "connect_timeout": "10s",
 }
@@ -44,6 +48,15 @@ def test_what_was_asked_for_is_offered() -> None:
     assert (told.capacity.memory_bytes, told.capacity.gpus) == (4 << 30, 1)
     assert told.attributes == (("disk", "ssd=fast"), ("zone", "a"))
     assert (told.terms.drain_ms, told.terms.first_contact_s) == (30_000, 10.0)
+
+
+def test_bundles_go_where_they_were_told_to_or_to_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert plan().bundles == tmp_path / "cache" / "holdfast" / "bundles"
+    told = plan(bundles=tmp_path / "elsewhere", bundles_size="1Gi")
+    assert (told.bundles, told.bundles_bytes) == (tmp_path / "elsewhere", 1 << 30)
 
 
 def test_a_worker_without_a_name_gets_one_of_its_own() -> None:
@@ -76,10 +89,9 @@ def test_the_server_of_this_machine_is_found_beside_its_token(home: Path) -> Non
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"server": None}, "which server"),
-        ({"server": "nowhere"}, "is not an address"),
-        ({"server": "unix:"}, "is not an address"),
-        ({"token_file": "/no/such/file"}, "there is no token file"),
+        ({"server": "ftp://there"}, "is not a server"),
+        ({"server": "unix:"}, "is not a server"),
+        ({"token_file": "/no/such/file"}, "there is no token in /no/such/file"),
         ({"attributes": ("zone",)}, "KEY=VALUE"),
         ({"attributes": ("a=1", "a=2")}, "twice"),
         ({"memory": "much"}, "--memory"),
@@ -88,8 +100,12 @@ def test_the_server_of_this_machine_is_found_beside_its_token(home: Path) -> Non
     ],
 )
 def test_a_mistake_is_named(flags: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((ValueError, Trouble), match=words):
         plan(**flags)
+
+
+def test_without_a_word_the_usual_server_of_this_machine_is_meant() -> None:
+    assert plan(server=None).server.url == USUAL_SERVER
 
 
 def test_a_mistake_on_the_command_line_is_told_in_a_line(
@@ -97,4 +113,4 @@ def test_a_mistake_on_the_command_line_is_told_in_a_line(
 ) -> None:
     assert main(["worker", "start", "--server", "ftp://there"]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("holdfast: --server ftp://there is not an address")
+    assert told.startswith("holdfast: 'ftp://there' of the command line is not a server")

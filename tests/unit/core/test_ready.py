@@ -185,3 +185,12 @@ def test_a_moved_task_does_not_bring_its_neighbours_before_their_time() -> None:
     assert (line(world), taken(world, 9)) == ([JOB], [1])
     world.sleep(1_000)
     assert taken(world, 9) == [1, 0, 2]
+
+
+def test_code_of_another_bundle_is_another_shape() -> None:
+    world = World()
+    for name, bundle in (("a", ""), ("b", "one"), ("c", "two"), ("d", "one")):
+        world.submit(name, spec=spec(bundle=bundle))
+    shapes = {name: shape_of(world.state.jobs[JobId(name)]) for name in "abcd"}
+    assert shapes["b"] == shapes["d"]
+    assert len(set(shapes.values())) == 3
