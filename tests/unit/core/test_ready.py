@@ -10,8 +10,8 @@ from holdfast.testing.stages import JOB
 from holdfast.testing.world import World
 
 
-def spec(*, target: str = "t", priority: int = 0) -> JobSpec:
-    return JobSpec(name="n", kind="k", target=target, priority=priority)
+def spec(*, target: str = "t", priority: int = 0, bundle: str = "") -> JobSpec:
+    return JobSpec(name="n", kind="k", target=target, priority=priority, bundle=bundle)
 
 
 def line(world: World) -> list[str]:
