@@ -27,6 +27,15 @@ from holdfast.cli.benchmarks.tally import Tally
 
 SOME = 60
 
+# What is set for this run is taken away from every test of the command line; here it is wanted.
+NAMED = os.environ.get(PYTHON, "")
+
+
+@pytest.fixture(autouse=True)
+def named_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    if NAMED:
+        monkeypatch.setenv(PYTHON, NAMED)
+
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
