@@ -144,6 +144,8 @@ def _raw_path(scope: Scope) -> str:
 
 
 def _query(raw: bytes) -> dict[str, list[str]]:
+    if not raw:
+        return {}
     try:
         return parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_QUERY)
     except ValueError as error:
@@ -157,17 +159,14 @@ def _target(request: Request) -> str:
 async def _chunks(request: Request, most: int) -> AsyncIterator[bytes]:
     """The body as it comes, or the refusal to read more than is good for us."""
     told = request.headers.get("content-length", "0")
-    too_much = Declined(
-        "too_large", f"a body here has at most {most} bytes", headers={"connection": "close"}
-    )
     if told.isdigit() and (len(told) > 12 or int(told) > most):
-        raise too_much
+        raise _too_much(most)
     size = 0
     try:
         async for chunk in request.stream():
             size += len(chunk)
             if size > most:
-                raise too_much
+                raise _too_much(most)
             yield chunk
     except ClientDisconnect:
         raise Declined("not_ready", "the asker has left") from None
@@ -182,6 +181,12 @@ async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
         late = f"the body did not arrive within {BODY_S:g} s"
         raise Declined("malformed", late, headers={"connection": "close"}) from error
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _too_much(most: int) -> Declined:
+    return Declined(
+        "too_large", f"a body here has at most {most} bytes", headers={"connection": "close"}
+    )
 
 
 def _leaving(request: Request) -> Callable[[], Awaitable[None]]:

@@ -1,12 +1,11 @@
 """The exchange over HTTP: arrays between programs, named fields for a person with curl."""
 
-import asyncio
-from typing import Any, Final
+from typing import Final
 
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
-from holdfast.coordinator.serving import Superseded
-from holdfast.wire.exchange import Exchange
+from holdfast.coordinator.serving import Left, Superseded
+from holdfast.wire.exchange import Exchange, is_empty
 
 PARK_S: Final = 20.0
 LEAVING_PARK_S: Final = 0.5
@@ -22,17 +21,15 @@ async def exchange(call: Call) -> Answer:
     _check(call, message)
     # Who leaves takes reports still, and keeps nobody waiting for long.
     park_s = LEAVING_PARK_S if call.service.leaving.is_set() else PARK_S
-    answer = asyncio.ensure_future(call.service.served.exchange(message, park_s))
-    await until_either(answer, call)
-    if not answer.done():
-        # Nobody listens any more, which proves nothing about the worker: it asks again.
-        answer.cancel()
-        await asyncio.wait([answer])
-        raise Declined("not_ready", "the asker has left")
+    # What reports something is answered as soon as that is durable; only who may be parked can
+    # leave meanwhile.
+    gone = call.gone if is_empty(message) else None
     try:
-        return Answer(answer.result())
+        return Answer(await call.service.served.exchange(message, park_s, gone))
     except Superseded as error:
         raise Declined("conflict", str(error)) from error
+    except Left as error:
+        raise Declined("not_ready", str(error)) from error
 
 
 def _check(call: Call, message: Exchange) -> None:
@@ -63,12 +60,3 @@ def _check(call: Call, message: Exchange) -> None:
     known = call.service.served.exchanges.workers
     if name not in known and len(known) >= MOST_WORKERS:
         raise Declined("queue_full", "too many workers are known", headers={"retry-after": "60"})
-
-
-async def until_either(answer: "asyncio.Future[Any]", call: Call) -> None:
-    """Until there is an answer, or nobody to tell it to."""
-    gone = asyncio.ensure_future(call.gone())
-    try:
-        await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        gone.cancel()

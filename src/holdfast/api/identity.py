@@ -3,6 +3,7 @@
 import hmac
 import secrets
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -22,6 +23,7 @@ INCLUDED: Final[Mapping[str, frozenset[str]]] = {
 
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="holdfast"'}
 _LONGEST: Final = 200
+TOKENS_KEPT: Final = 256
 
 
 class Identity(Struct, frozen=True):
@@ -91,6 +93,7 @@ def identify(state: State, authorization: str | None, wall: int) -> Identity:
     return identity_of(token)
 
 
+@lru_cache(maxsize=TOKENS_KEPT)
 def identity_of(token: Token) -> Identity:
     granted = frozenset(token.scopes).union(
         *(INCLUDED[scope] for scope in token.scopes if scope in INCLUDED)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Final
 
 import httptools
@@ -9,6 +10,7 @@ import httptools
 from holdfast.api.problems import Declined
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "holdfast"})
+NAMES_KEPT: Final = 64
 MOST_ASKERS: Final = 10_000
 
 
@@ -58,6 +60,7 @@ class Door:
             raise Declined("forbidden", f"requests from {origin[:80]!r} are not taken")
 
 
+@lru_cache(maxsize=NAMES_KEPT)
 def _name(host: str) -> str:
     """The name without the port; empty where there is more in it than that."""
     if "@" in host or "/" in host:

@@ -4,7 +4,9 @@ A bench is not a test. It says plainly whether a bar is met and still ends well,
 slow machine is no fault of anyone. It ends with 1 only when a row could not be measured.
 """
 
+import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import click
 import msgspec
 
 from holdfast.cli.benchmarks.machine import Machine, describe, this_machine
+from holdfast.cli.benchmarks.peers import PEER_NAMES, PYTHON, beside_peers, missing
 from holdfast.cli.benchmarks.row import ROW_NAMES, measure_in_child, row_of
 from holdfast.cli.benchmarks.tally import (
     Tallies,
@@ -48,34 +51,71 @@ COLUMNS = (
 )
 @click.option("--quick", is_flag=True, help="Small sizes: a first look, not to be judged.")
 @click.option(
+    "--peers", is_flag=True, help="Measure other queues too, those that are installed, beside it."
+)
+@click.option(
+    "--peers-python",
+    envvar=PYTHON,
+    metavar="FILE",
+    help="The Python that has the other queues. [default: this one]",
+)
+@click.option(
     "--dir",
     "folder",
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
     default=Path(),
     help="Where to write; its disk is measured. The current folder by default.",
 )
-def bench(rows: tuple[str, ...], as_json: bool, repeat: int, quick: bool, folder: Path) -> None:
+def bench(
+    rows: tuple[str, ...],
+    as_json: bool,
+    repeat: int,
+    quick: bool,
+    peers: bool,
+    peers_python: str | None,
+    folder: Path,
+) -> None:
     """Measure this machine, row by row, each run in a fresh process.
 
-    ROW is one of embedded, latency, arrays, items, singles, finished, restart, replay, growth,
-    help; all of them where none is named. Nothing else should run meanwhile.
+    ROW is one of embedded, latency, server, latency-server, idle, arrays, items, singles,
+    finished, restart, replay, growth, help; all of them where none is named. Nothing else should
+    run meanwhile. Other queues are pgqueuer, huey, dramatiq, taskiq and Celery; PostgreSQL and
+    Redis are started for them where they are found.
     """
     place = folder.resolve()
     machine = this_machine(place)
+    if peers_python:
+        # The process of a row finds it there.
+        os.environ[PYTHON] = peers_python
+    names = [*(rows or ROW_NAMES), *(_installed(PEER_NAMES) if peers else ())]
     measured = tally_rows(
-        [row_of(name) for name in rows or ROW_NAMES],
+        [row_of(name) for name in names],
         repeat=repeat,
         quick=quick,
         folder=place,
         measure=measure_in_child,
         tell=note,
     )
+    beside = tuple(beside_peers(measured.tallies))
+    measured = msgspec.structs.replace(measured, tallies=measured.tallies + beside)
     if as_json:
         emit_json(document_of(machine, measured, repeat=repeat, quick=quick))
     else:
         emit(table_of(machine, measured, repeat=repeat, quick=quick))
     if measured.failures:
         sys.exit(1)
+
+
+def _installed(names: Iterable[str]) -> list[str]:
+    """Those that can be measured here; the others are told."""
+    found: list[str] = []
+    for name in names:
+        why = missing(name)
+        if why:
+            note(f"{name} is left out: {why}")
+        else:
+            found.append(name)
+    return found
 
 
 def document_of(machine: Machine, measured: Tallies, *, repeat: int, quick: bool) -> dict[str, Any]:

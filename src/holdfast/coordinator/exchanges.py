@@ -47,6 +47,9 @@ class Exchanges:
         self.workers = self.registry.workers
         self.paces = Paces()
         self.granting = True
+        # Those who wait for an answer and may have to be told something though there is no work:
+        # a thousand others may idle beside them, and must cost nothing in a turn.
+        self._alert: dict[WorkerId, Worker] = {}
         self._coordinator = coordinator
         self._read = read
 
@@ -80,6 +83,7 @@ class Exchanges:
         owed = worker.verdicts or worker.stops or worker.recalls
         # A renewal is told at once: a worker that does not hear of it must stop starting.
         worker.has_news = bool(reported or owed or stranger or renewed)
+        self._mind(worker)
 
     def unpark(self, exchange: Exchange) -> None:
         """Answer a parked exchange with nothing: it has waited long enough."""
@@ -111,16 +115,14 @@ class Exchanges:
         state, now = coordinator.state, coordinator.now()
         # First, and always: a sleeper whose time has come must not keep the engine awake.
         state.ready.wake(state.jobs, now)
-        parked = [w for w in self.workers.values() if w.send is not None]
-        if not parked:
-            return
-        for worker in parked:
-            if not worker.stops:
-                worker.stops = self._stops(worker)
-                worker.has_news = worker.has_news or bool(worker.stops)
+        has_work = bool(state.ready.queues)
+        parked = self._everyone() if has_work else self._alerted()
+        for worker in [w for w in parked if w.held and not w.stops]:
+            worker.stops = self._stops(worker)
+            worker.has_news = worker.has_news or bool(worker.stops)
         runs: dict[WorkerId, list[Run]] = {}
-        open_to = [w for w in parked if self._is_open(w)]
-        if open_to and state.ready.queues:
+        open_to = [w for w in parked if self._is_open(w)] if has_work else []
+        if open_to:
             seats = [worker.seat(state) for worker in open_to]
             closed: set[Shape] = set()
             line = state.ready.line(state.jobs, now, closed, state.paused)
@@ -129,26 +131,48 @@ class Exchanges:
                 if run is not None:
                     runs.setdefault(pick.worker, []).append(run)
         if len(self.workers) > 1 and not runs:
-            self._recall(parked)
-        for worker in parked:
+            self._recall()
+        for worker in parked if has_work else self._alerted():
             given = runs.get(worker.worker)
             if given or worker.has_news:
                 self._reply(worker, tuple(given or ()))
+
+    def tell(self, worker: Worker) -> None:
+        """Have this worker answered in the next round: there is something it must hear."""
+        worker.has_news = True
+        self._mind(worker)
+
+    def _mind(self, worker: Worker) -> None:
+        if worker.has_news or worker.held:
+            self._alert[worker.worker] = worker
+
+    def _everyone(self) -> list[Worker]:
+        return [worker for worker in self.workers.values() if worker.send is not None]
+
+    def _alerted(self) -> list[Worker]:
+        """Who was answered since, has left or was replaced is minded again when it asks again."""
+        known = self.workers
+        waiting = [w for w in self._alert.values() if w.send and known.get(w.worker) is w]
+        if len(waiting) < len(self._alert):
+            self._alert = {worker.worker: worker for worker in waiting}
+        return waiting
 
     def _is_open(self, worker: Worker) -> bool:
         """Whether it may be given work."""
         cordoned = worker.worker in self._coordinator.state.cordoned
         return self.granting and not worker.draining and not cordoned
 
-    def _recall(self, parked: list[Worker]) -> None:
+    def _recall(self) -> None:
         """One worker idles while tasks queue in another's slots: ask back half of them, latest
         first. Only the worker can say that a task has not started; nothing ends before it does."""
         state = self._coordinator.state
-        if not any(worker.is_idle(state) and self._is_open(worker) for worker in parked):
+        holders = [holder.worker for holder in state.holders.values() if holder.leases]
+        at_work = [self.workers[name] for name in holders if name in self.workers]
+        busiest = max(at_work, key=lambda worker: worker.queued(state), default=None)
+        queued = 0 if busiest is None else busiest.queued(state)
+        if busiest is None or queued == 0:
             return
-        busiest = max(self.workers.values(), key=lambda worker: worker.queued(state))
-        queued = busiest.queued(state)
-        if queued == 0:
+        if not any(w.is_idle(state) and self._is_open(w) for w in self._everyone()):
             return
         leases = state.holder(busiest.worker, busiest.incarnation).leases
         waiting = [task for task in leases.values() if task.state is TaskState.LEASED]
@@ -157,7 +181,7 @@ class Exchanges:
         if fresh:
             busiest.recalls += fresh
             busiest.asked = busiest.asked.union(fresh) & leases.keys()
-            busiest.has_news = True
+            self.tell(busiest)
 
     def _repeat(self, worker: Worker, exchange: Exchange, send: SendReply) -> None:
         """The worker asks again: the answer goes where it asked last, and not before its time."""
@@ -169,6 +193,7 @@ class Exchanges:
         else:
             # There is no answer yet: it waits here now.
             worker.send = send
+            self._mind(worker)
 
     def _expire(self, worker: Worker) -> None:
         """A lease past its time ends before anything its holder says is judged."""

@@ -1,7 +1,7 @@
 """A coordinator for many programs and machines: folder in, something an event loop can ask."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
@@ -26,6 +26,13 @@ from holdfast.wire.exchange import Exchange, Reply
 T = TypeVar("T")
 
 SNAPSHOT_PATIENCE_S = 10.0
+
+
+class Left(Exception):
+    """Whoever asked has gone away."""
+
+    def __init__(self, message: Exchange) -> None:
+        super().__init__(f"who brought exchange {message.number} of {message.worker} has left")
 
 
 class Superseded(Exception):
@@ -126,29 +133,41 @@ class Served:
                     offset = frame.wall - frame.at
                     yield Told(Position(place), frame.epoch, offset, decode_record(data))
 
-    async def exchange(self, message: Exchange, park_s: float) -> Reply:
+    async def exchange(
+        self, message: Exchange, park_s: float, gone: Callable[[], Awaitable[None]] | None = None
+    ) -> Reply:
         """The answer to a worker: at once where there is something to say, else parked until
         there is, or until `park_s` have passed. `Superseded` where the worker has sent another
-        since: nobody waits for this answer any more."""
+        since, `Left` where `gone` returned first: nobody waits for this answer any more."""
         answer = self._asked(message)
 
         def send(reply: Reply) -> None:
             if not answer.done():
                 answer.set_result(reply)
 
-        self.exchanges.take(message, send)
-        self.engine.soon()
-        try:
-            return await asyncio.wait_for(asyncio.shield(answer), park_s)
-        except TimeoutError:
+        def unpark() -> None:
             self.exchanges.unpark(message)
             self.engine.soon()
+
+        self.exchanges.take(message, send)
+        self.engine.soon()
+        patience = asyncio.get_running_loop().call_later(park_s, unpark)
+        leaving = None if gone is None else asyncio.ensure_future(gone())
+        if leaving is not None:
+            # Whoever sends the answer awaits it directly: a task begins as soon as it is there.
+            leaving.add_done_callback(lambda _: answer.cancel())
+        try:
             return await answer
         except asyncio.CancelledError:
             # The connection is gone, which proves nothing about the worker: it asks again.
             self.exchanges.forsake(message)
+            if leaving is not None and leaving.done():
+                raise Left(message) from None
             raise
         finally:
+            patience.cancel()
+            if leaving is not None:
+                leaving.cancel()
             if self._asking.get(message.worker) == (message.incarnation, message.number, answer):
                 del self._asking[message.worker]
 
@@ -175,7 +194,8 @@ class Served:
         wanted = [task.lease_id for task in leases.values() if task.state is TaskState.LEASED]
         worker.recalls += tuple(lease for lease in wanted if lease not in worker.recalls)
         worker.asked = worker.asked.union(wanted) & leases.keys()
-        worker.has_news = worker.has_news or bool(wanted)
+        if wanted:
+            self.exchanges.tell(worker)
         self.engine.soon()
         return len(wanted)
 

@@ -23,6 +23,7 @@ __all__ = [
     "Run",
     "Started",
     "Verdict",
+    "is_empty",
 ]
 
 
@@ -99,6 +100,11 @@ class Exchange(Struct, frozen=True, array_like=True):
     occupied: int
     draining: bool
     hello: Hello | None = None
+
+
+def is_empty(exchange: Exchange) -> bool:
+    """Whether it reports nothing: the coordinator may park it, and a newer one overtake it."""
+    return not (exchange.started or exchange.done or exchange.failed or exchange.released)
 
 
 class Verdict(Struct, frozen=True, array_like=True, gc=False):

@@ -10,6 +10,7 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
+from holdfast.wire.connection import Broken, Connections
 from holdfast.wire.http import (
     AWAY,
     CONNECT_S,
@@ -34,43 +35,33 @@ class AsyncHttp:
 
     def __init__(self, server: Server, *, connections: int = 4) -> None:
         self.server = server
-        self._client = httpx2.AsyncClient(
-            base_url=server.base_url(),
-            headers=server.headers(),
-            timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
-            transport=httpx2.AsyncHTTPTransport(
-                uds=server.socket(),
-                verify=server.trust(),
-                limits=httpx2.Limits(max_connections=connections),
-            ),
-        )
+        self._connections = Connections(server, most=connections, connect_s=CONNECT_S)
 
     async def post(
         self, path: str, body: Struct, kind: type[T], *, answer_s: float = ANSWER_S
     ) -> T:
         """Ask once. `Unreachable` when nobody answers within `answer_s`, or says: not now;
         `Rejected` when the answer is no."""
+        content = msgspec.msgpack.encode(body)
         try:
-            response = await self._client.post(
-                path,
-                content=msgspec.msgpack.encode(body),
-                headers={"content-type": MSGPACK},
-                timeout=httpx2.Timeout(answer_s, connect=CONNECT_S),
-            )
-        except (httpx2.TransportError, httpx2.StreamError) as error:
+            heard = await self._connections.post(path, content, MSGPACK, answer_s)
+        except TimeoutError as error:
+            raise Unreachable(self.server.url, "it did not answer in time") from error
+        except (OSError, Broken, ValueError) as error:
             raise Unreachable(self.server.url, _said(error)) from error
-        if response.status_code in NOT_NOW:
-            raise Unreachable(self.server.url, f"it answered {response.status_code}")
-        if response.status_code >= 400:
-            raise _rejection(response)
+        if heard.status in NOT_NOW:
+            raise Unreachable(self.server.url, f"it answered {heard.status}")
+        if heard.status >= 400:
+            told = {"content-type": heard.content_type}
+            raise _rejection(httpx2.Response(heard.status, headers=told, content=heard.content))
         try:
-            return decoded(response.content, response.headers.get("content-type", ""), kind)
+            return decoded(heard.content, heard.content_type, kind)
         except msgspec.DecodeError as error:
             why = f"what answered there is not a Holdfast server: {error}"
             raise Unreachable(self.server.url, why) from error
 
     async def close(self) -> None:
-        await self._client.aclose()
+        await self._connections.close()
 
 
 __all__ = ["ANSWER_S", "AsyncHttp", "Rejected", "Server", "Unreachable"]

@@ -23,6 +23,7 @@ from holdfast.wire.exchange import (
     Reply,
     Run,
     Started,
+    is_empty,
 )  # fmt: skip
 from holdfast.worker.authority import SIGNS_A_TERM, Authority
 from holdfast.worker.executor import Executor, Harvest, Running
@@ -339,8 +340,3 @@ class Agent:
         self._told.discard(lease_id)
         if self._starting.pop(lease_id, None) is None:
             self.executor.stop(lease_id)
-
-
-def is_empty(exchange: Exchange) -> bool:
-    """Whether it reports nothing: the coordinator may park it, and a newer one overtake it."""
-    return not (exchange.started or exchange.done or exchange.failed or exchange.released)

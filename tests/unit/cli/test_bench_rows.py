@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli.bench import bench
+from holdfast.cli.benchmarks.processes import started
 from holdfast.cli.benchmarks.row import (
     ROW_NAMES,
     Figure,
@@ -32,8 +33,11 @@ from holdfast.core.job import counts
 from holdfast.core.task import TaskState
 
 # These open a folder or start a process, and so take longer than a unit test may.
-SLOW = {"embedded", "latency", "arrays", "restart", "replay", "help"}
-TINY = {"help": 1, "restart": 300, "latency": 3}
+SLOW = {
+    *("embedded", "latency", "server", "latency-server", "idle"),
+    *("arrays", "restart", "replay", "help"),
+}
+TINY = {"help": 1, "restart": 300, "latency": 3, "latency-server": 3, "idle": 5}
 
 
 def marked(name: str) -> object:
@@ -137,6 +141,58 @@ def test_a_bench_that_is_stopped_leaves_nothing_behind(tmp_path: Path) -> None:
         child.terminate()
         assert child.wait(60) == 143
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_row_that_is_stopped_ends_the_server_it_has_started(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "holdfast", "bench", "idle", "--quick"]
+    command += ["--dir", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
+        while not list(tmp_path.glob("*/token.server")):
+            assert child.poll() is None
+        (place,) = tmp_path.iterdir()
+        assert [words for words in every_process() if str(place) in words]
+        child.terminate()
+        assert child.wait(60) == 143
+    assert [words for words in every_process() if str(place) in words] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def every_process() -> list[str]:
+    """What each process of this machine was started with."""
+    import psutil
+
+    return [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
+
+
+@pytest.mark.slow
+def test_what_does_not_say_it_is_ready_is_told_with_its_last_words(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", "import sys; sys.exit('there is no room')"]
+    with (
+        pytest.raises(RowFailed, match="there is no room"),
+        started(words, tmp_path, {}, ready=lambda process: process.wait_to_hear("ready")),
+    ):
+        pytest.fail("it was never ready")
+
+
+@pytest.mark.slow
+def test_a_process_that_will_not_go_is_killed_with_all_it_has_started(tmp_path: Path) -> None:
+    stubborn = (
+        "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE);"
+        "print('child', child.pid, file=sys.stderr, flush=True); child.wait()"
+    )
+    words = [sys.executable, "-c", stubborn]
+    with started(
+        words, tmp_path, {}, ready=lambda process: process.wait_to_hear("child")
+    ) as process:
+        heard = process.last_words()
+        process.grace_s = 0.0
+    grandchild = int(heard.split()[1])
+    assert not Path(f"/proc/{process.pid}").exists()
+    # Whoever inherits an orphan may take its time to bury it.
+    state = Path(f"/proc/{grandchild}/stat")
+    assert not state.exists() or ") Z " in state.read_text()
 
 
 @pytest.mark.slow

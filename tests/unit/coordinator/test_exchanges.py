@@ -349,3 +349,52 @@ def test_tasks_that_queue_behind_others_are_asked_back_when_another_worker_idles
     assert recalls
     assert set(recalls) < set(held)
     assert told(service, e.AttemptsReturned) == []
+
+
+def test_who_has_not_yet_heard_of_its_tasks_is_asked_for_them_as_well() -> None:
+    """It waits for an answer and says that it holds nothing: its grants are still on their way."""
+    service = a_service()
+    job_id = submit(service, 9)
+    busy, idle = Post(service, name="busy"), Post(service, name="idle")
+    busy.hear()
+    held = leases_of(busy.hear(done=(done(job_id, 0, 1, ran_ms=5),)).runs)
+    busy.say(seen=busy.number - 1)
+    idle.say()
+    service.settle()
+    recalls = busy.replies[-1].recalls
+    assert recalls
+    assert set(recalls) < set(held)
+
+
+def test_who_left_and_asks_again_hears_what_was_ended_meanwhile() -> None:
+    service = a_service()
+    job_id = submit(service)
+    worker, others = Post(service), [Post(service, name=f"idle{n}") for n in range(3)]
+    worker.hear()
+    for other in others:
+        other.say()
+    worker.say(held=(1,))
+    service.settle()
+    answered = len(worker.replies)
+    (parked,) = [w for w in service.exchanges.workers.values() if w.held]
+    parked.send = None
+    service.do(c.KillJob(job_id=job_id))
+    service.settle()
+    assert len(worker.replies) == answered
+    worker.say(number=worker.number, held=(1,))
+    service.settle()
+    (stop,) = worker.replies[-1].stops
+    assert stop.lease_id == 1
+    assert [other.replies for other in others] == [[], [], []]
+
+
+def test_those_who_idle_are_answered_when_there_is_work_and_not_before() -> None:
+    service = a_service()
+    idle = [Post(service, name=f"idle{number}") for number in range(3)]
+    for worker in idle:
+        worker.say()
+    service.settle()
+    assert [worker.replies for worker in idle] == [[], [], []]
+    submit(service, 3)
+    service.settle()
+    assert [len(leases_of(worker.replies[-1].runs)) for worker in idle] == [1, 1, 1]

@@ -6,13 +6,15 @@ run happens in a fresh process, so that neither memory nor caches of one row col
 """
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +26,9 @@ FAMILY: Final = "holdfast.cli.benchmarks"
 ROW_NAMES: Final = (
     "embedded",
     "latency",
+    "server",
+    "latency-server",
+    "idle",
     "arrays",
     "items",
     "singles",
@@ -34,6 +39,9 @@ ROW_NAMES: Final = (
     "help",
 )
 """Every row is a module of this name with a `ROW` in it; this is the order they are shown in."""
+
+PATIENCE_S: Final = 30.0
+"""How long a row that must stop may take to end what it has started."""
 
 
 class Bar(Struct, frozen=True):
@@ -83,8 +91,12 @@ class RowFailed(OperatingError):
 
 
 def row_of(name: str) -> Row:
-    row: Row = import_module(f"{FAMILY}.{name}").ROW
+    row: Row = import_module(module_of(name)).ROW
     return row
+
+
+def module_of(name: str) -> str:
+    return f"{FAMILY}.{name.replace('-', '_')}"
 
 
 def measure_here(row: Row, size: int, folder: Path) -> Values:
@@ -98,22 +110,42 @@ def measure_here(row: Row, size: int, folder: Path) -> Values:
 def measure_in_child(row: Row, size: int, folder: Path) -> Values:
     """Run the row once in a fresh process, in a folder of its own that is gone afterwards.
 
-    The folder is ours and not the process's: where we are told to stop, that one is killed.
+    Where we are told to stop, so is that process, and it ends whatever it has started; the folder
+    is ours and not the process's, in case it must be killed.
     """
     with TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
-        done = subprocess.run(
-            [sys.executable, "-m", f"{FAMILY}.{row.name}", str(size), place],
-            capture_output=True,
-            check=False,
-        )
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise RowFailed(said[-1] if said else f"its process ended with {done.returncode}")
-    return msgspec.json.decode(done.stdout, type=dict[str, float])
+        words = [sys.executable, "-m", module_of(row.name), str(size), place]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            try:
+                told, said = child.communicate()
+            except BaseException:
+                _end(child)
+                raise
+    if child.returncode != 0:
+        lines = said.decode(errors="replace").strip().splitlines()
+        raise RowFailed(lines[-1] if lines else f"its process ended with {child.returncode}")
+    return msgspec.json.decode(told, type=dict[str, float])
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    child.terminate()
+    try:
+        child.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
 
 
 def main(row: Row, arguments: Sequence[str]) -> int:
     """What the process of a row does: measure once and write the figures to stdout."""
     size, folder = arguments
-    print(json.dumps(measure_here(row, int(size), Path(folder))))
+    before = signal.signal(signal.SIGTERM, _leave)
+    try:
+        print(json.dumps(measure_here(row, int(size), Path(folder))))
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return 0
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """Unwind, so that nothing this process has started outlives it."""
+    sys.exit(128 + number)

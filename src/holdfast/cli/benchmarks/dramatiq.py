@@ -1,0 +1,11 @@
+"""dramatiq on Redis that syncs every write, with a process a core."""
+
+import sys
+
+from holdfast.cli.benchmarks.peers import peer_row
+from holdfast.cli.benchmarks.row import main
+
+ROW = peer_row("dramatiq", "Redis AOF always", 5_000)
+
+if __name__ == "__main__":
+    sys.exit(main(ROW, sys.argv[1:]))
