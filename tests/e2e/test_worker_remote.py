@@ -53,8 +53,8 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 def hire(stage: Stage, tmp_path: Path) -> Iterator[Callable[..., Hand]]:
     hands: list[Hand] = []
 
-    def hire(*options: str, name: str = "w", at: Stage | None = None) -> Hand:
-        hand = Hand(at or stage, tmp_path / "home", *options, name=name)
+    def hire(*options: str, name: str = "w", at: Stage | None = None, home: str = "home") -> Hand:
+        hand = Hand(at or stage, tmp_path / home, *options, name=name)
         hands.append(hand)
         return hand
 
@@ -264,6 +264,18 @@ def test_two_workers_of_a_name_on_one_machine_cannot_be(hire: Callable[..., Hand
     second = hire()
     assert second.ends() == 75
     assert "already works for" in second.printed
+
+
+def test_a_name_that_is_taken_elsewhere_is_waited_for(
+    stage: Stage, hire: Callable[..., Hand]
+) -> None:
+    first = hire().says("connected")
+    second = hire(home="elsewhere").says("may not work")
+    first.signal(signal.SIGTERM)
+    assert first.ends() == 0
+    second.says("connected")
+    job = stage.command("true")
+    stage.finished(job)
 
 
 def test_mistakes_are_told_without_a_traceback(hire: Callable[..., Hand], tmp_path: Path) -> None:

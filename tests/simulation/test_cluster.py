@@ -17,6 +17,7 @@ FAULTS = {
     "worker killed",
     "worker drained",
     "worker frozen",
+    "worker cut off",
     "RescheduleTask",
     "KillTasks",
     "RetryTasks",
@@ -70,6 +71,19 @@ def test_every_kind_of_fault_is_met_and_every_consequence_seen(seed: int) -> Non
         assert first < seed * 1_000_000 + 200, (
             f"never fired: {FAULTS - faults.keys()}, never seen: {CONSEQUENCES - seen.keys()}"
         )
+
+
+@pytest.mark.parametrize("batch", range(2))
+def test_what_must_not_outlive_its_lease_never_runs_twice(batch: int, seed: int) -> None:
+    seen: Counter[str] = Counter()
+    first = seed * 1_000_000 + batch * BATCH
+    for number in range(first, first + BATCH):
+        cluster = Cluster(number, only_disconnects=True)
+        cluster.run()
+        assert not cluster.troubles, f"Cluster({number}): {cluster.troubles[:5]}"
+        seen += cluster.seen
+    assert seen["lease_expired"], "a calm run proves nothing"
+    assert seen["released"], "nothing had to be stopped"
 
 
 def test_the_same_seed_gives_the_same_run(seed: int) -> None:

@@ -43,6 +43,7 @@ class Member:
         self.incarnation = incarnation
         self.is_alive = True
         self.is_frozen = False
+        self.is_cut_off = False
         self.executor = SteppedExecutor(slots, cluster.dice, failing=0.1)
         capacity = Capacity(slots, slots * 1_000, 1 << 30, 0)
         self.agent = Agent(self.name, incarnation, self.executor, capacity)
@@ -70,7 +71,7 @@ class Member:
             self._cluster.wake(self, due - self._offset, self.poll)
 
     def receive(self, reply: Reply) -> None:
-        if not self.is_alive or self.is_frozen:
+        if not self.is_alive or self.is_frozen or self.is_cut_off:
             return
         if reply.refused:
             # Another of this name may be alive: say the very same again, later.
@@ -87,6 +88,14 @@ class Member:
         """The process is stopped and goes on later, with no idea that time has passed."""
         self.is_frozen = True
         self._cluster.after(ms, self._thaw)
+
+    def cut_off_for(self, ms: int) -> None:
+        """No message comes or goes; the process works on and does not know why nobody answers."""
+        self.is_cut_off = True
+        self._cluster.after(ms, self._reconnect)
+
+    def _reconnect(self) -> None:
+        self.is_cut_off = False
 
     def leave(self) -> None:
         """An orderly end: nothing more is taken, what runs is given back."""
@@ -112,9 +121,13 @@ class Member:
 
 
 class Cluster:
-    """`faults` counts what was done to it, `seen` what came of that, `troubles` what went wrong."""
+    """`faults` counts what was done to it, `seen` what came of that, `troubles` what went wrong.
+    `only_disconnects`: workers are frozen and cut off and nothing else happens to anybody, so that
+    leases really run out; a coordinator that comes back gives each of them a new term."""
 
-    def __init__(self, seed: int, *, workers: int = 3, jobs: int = 4) -> None:
+    def __init__(
+        self, seed: int, *, workers: int = 3, jobs: int = 4, only_disconnects: bool = False
+    ) -> None:
         self.dice = Random(seed)
         self.clock = ManualClock()
         self.faults: Counter[str] = Counter()
@@ -124,6 +137,7 @@ class Cluster:
         self.wanted: dict[str, tuple[bytes, ...]] = {}
         self.acknowledged: dict[str, JobId] = {}
         self._is_wild = True
+        self._only_disconnects = only_disconnects
         self._heap: list[tuple[int, int, Action]] = []
         self._wakes: dict[object, int] = {}
         self._count = 0
@@ -215,6 +229,9 @@ class Cluster:
         self.after(delay, message)
 
     def deliver(self, member: Member, exchange: Exchange) -> None:
+        if member.is_cut_off:
+            return
+
         def send(reply: Reply) -> None:
             self.carry(partial(member.receive, reply))
 
@@ -262,10 +279,10 @@ class Cluster:
     def _strike(self) -> None:
         if not self._is_wild:
             return
-        blow = self.dice.choice(
-            (self._lose_power, self._kill, self._freeze, self._drain, self._meddle, self._meddle)
-        )
-        blow()
+        blows = [self._freeze, self._cut_off]
+        if not self._only_disconnects:
+            blows += [self._lose_power, self._kill, self._drain, self._meddle]
+        self.dice.choice(blows)()
         self.after(self.dice.randrange(1, 4_000), self._strike)
 
     def _lose_power(self) -> None:
@@ -296,6 +313,10 @@ class Cluster:
         self.members[place] = new
         self.after(self.dice.choice((0, 500, 2 * TERM_MS)), new.poll)
         self._look_at(old)
+
+    def _cut_off(self) -> None:
+        self.faults["worker cut off"] += 1
+        self.dice.choice(self.members).cut_off_for(self.dice.choice((1_000, 2 * TERM_MS)))
 
     def _freeze(self) -> None:
         self.faults["worker frozen"] += 1

@@ -15,6 +15,7 @@ from holdfast.wire.exchange import Done, Failed, Item, Released, Run
 from holdfast.worker.executor import Harvest, Running
 
 LONGEST_MS = 4_000
+LONGER_MS = 20_000
 
 
 def answer_to(payload: bytes) -> bytes:
@@ -151,6 +152,9 @@ class SteppedExecutor:
             attempt.until = now_ms + self._takes_ms
         else:
             longest = self._dice.choice((1, 50, LONGEST_MS))
+            if attempt.run.on_disconnect == STOP:
+                # Long enough to outlive a lease, or nothing would ever have to be stopped.
+                longest = self._dice.choice((50, LONGER_MS))
             attempt.until = now_ms + self._dice.randrange(longest)
 
     def _end(self, attempt: Attempt) -> None:

@@ -25,6 +25,8 @@ from holdfast.wire.http import (
 T = TypeVar("T")
 
 ANSWER_S: Final = 60.0
+NOT_NOW: Final = AWAY | {429, 500}
+"""Answers after which the same may be asked again later."""
 
 
 class AsyncHttp:
@@ -57,7 +59,7 @@ class AsyncHttp:
             )
         except (httpx2.TransportError, httpx2.StreamError) as error:
             raise Unreachable(self.server.url, _said(error)) from error
-        if response.status_code in AWAY or response.status_code == 500:
+        if response.status_code in NOT_NOW:
             raise Unreachable(self.server.url, f"it answered {response.status_code}")
         if response.status_code >= 400:
             raise _rejection(response)

@@ -271,6 +271,9 @@ class CommandExecutor:
                 self._folders[entry[1].lease_id] = prepared.folder
                 self._warden().send(prepared.launch)
             except (Unprepared, OSError) as error:
+                folder = self._folders.pop(entry[1].lease_id, None)
+                if folder is not None:
+                    shutil.rmtree(folder, ignore_errors=True)
                 self._outcomes.append(failed(entry, 0, Trouble(str(error), "", None)))
                 # It is collected by whoever is stepping now, or by the next step.
                 self._wake()

@@ -1,0 +1,100 @@
+"""What `holdfast worker start` makes of its flags, the environment and the files it finds."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli.main import main
+from holdfast.cli.worker_start import _plan
+
+FLAGS: dict[str, Any] = {
+    "server": "http://127.0.0.1:1",
+    "token_file": None,
+    "ca_file": "",
+    "name": "",
+    "slots": 0,
+    "cpus": None,
+    "memory": None,
+    "gpus": 0,
+    "attributes": (),
+    "pickle": False,
+    "pass_on": (),
+    "secret_files": None,
+    "scratch": None,
+    "drain_timeout": "30s",
+    "connect_timeout": "10s",
+}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "holdfast").mkdir()
+    return tmp_path / "holdfast"
+
+
+def plan(environment: dict[str, str] | None = None, **flags: Any) -> Any:
+    return _plan({**FLAGS, **flags}, environment or {})
+
+
+def test_what_was_asked_for_is_offered() -> None:
+    told = plan(cpus=2.5, memory="4Gi", gpus=1, attributes=("zone=a", "disk=ssd=fast"), name="w")
+    assert (told.name, told.capacity.slots, told.capacity.cpus_milli) == ("w", 2, 2_500)
+    assert (told.capacity.memory_bytes, told.capacity.gpus) == (4 << 30, 1)
+    assert told.attributes == (("disk", "ssd=fast"), ("zone", "a"))
+    assert (told.terms.drain_ms, told.terms.first_contact_s) == (30_000, 10.0)
+
+
+def test_a_worker_without_a_name_gets_one_of_its_own() -> None:
+    assert plan().name != plan().name
+
+
+def test_the_same_name_at_two_servers_is_two_places() -> None:
+    assert plan(name="w").place != plan(name="w", server="http://127.0.0.1:2").place
+    assert "/" not in plan(name="../w").place
+
+
+def test_a_token_is_found_by_flag_then_environment_then_file(home: Path, tmp_path: Path) -> None:
+    assert plan().server.token == ""
+    (home / "token").write_text("usual\n")
+    assert plan().server.token == "usual"
+    (tmp_path / "named").write_text("named\n")
+    named = {"HOLDFAST_TOKEN_FILE": str(tmp_path / "named")}
+    assert plan(named).server.token == "named"
+    assert plan({**named, "HOLDFAST_TOKEN": "told"}).server.token == "told"
+    (tmp_path / "flag").write_text("flag\n")
+    file = str(tmp_path / "flag")
+    assert plan({**named, "HOLDFAST_TOKEN": "told"}, token_file=file).server.token == "flag"
+
+
+def test_the_server_of_this_machine_is_found_beside_its_token(home: Path) -> None:
+    (home / "token.server").write_text("http://127.0.0.1:7\n")
+    assert plan(server=None).server.url == "http://127.0.0.1:7"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"server": None}, "which server"),
+        ({"server": "nowhere"}, "is not an address"),
+        ({"server": "unix:"}, "is not an address"),
+        ({"token_file": "/no/such/file"}, "there is no token file"),
+        ({"attributes": ("zone",)}, "KEY=VALUE"),
+        ({"attributes": ("a=1", "a=2")}, "twice"),
+        ({"memory": "much"}, "--memory"),
+        ({"drain_timeout": "soon"}, "--drain-timeout"),
+        ({"name": "a\nb"}, "cannot be called"),
+    ],
+)
+def test_a_mistake_is_named(flags: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        plan(**flags)
+
+
+def test_a_mistake_on_the_command_line_is_told_in_a_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["worker", "start", "--server", "ftp://there"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("holdfast: --server ftp://there is not an address")
