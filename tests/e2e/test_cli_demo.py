@@ -37,11 +37,16 @@ def left_behind(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("holdfast-demo"))
 
 
-def test_the_demo_runs_in_a_pipe_and_cleans_up(environment: dict[str, str], tmp_path: Path) -> None:
+def test_the_demo_kills_a_worker_loses_nothing_and_cleans_up(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     done = run(environment, "demo")
     assert (done.returncode, done.stderr) == (0, "")
     assert "60/60" in done.stdout
-    assert "2 of 3 allowed" in done.stdout
+    assert re.search(r"killed worker blue with SIGKILL \(20/60 done\)", done.stdout)
+    assert re.search(r"^blue +SILENT", done.stdout, re.MULTILINE)
+    counts = dict(re.findall(r"^  ([a-z ]+?) +(\d+)", done.stdout, re.MULTILINE))
+    assert (counts["lost"], counts["committed twice"]) == ("0", "0")
     assert "holdfast demo --crash" in done.stdout
     assert "\x1b" not in done.stdout
     assert left_behind(tmp_path) == []
@@ -53,25 +58,17 @@ def test_everything_the_demo_tells_to_type_really_works(
     done = run(environment, "demo", "--keep")
     assert done.returncode == 0
     (name,) = left_behind(tmp_path)
-    data = str(tmp_path / name)
+    data = str(tmp_path / name / "state")
     assert f"export HOLDFAST_DATA_DIR={data}" in done.stdout
     told = re.findall(r"^(?:\$ |    )holdfast (.*?)(?:   .*)?$", done.stdout, re.MULTILINE)
-    assert len(told) >= 8
-    for line in told:
-        if line.startswith("demo"):
-            continue
-        typed = run({**environment, "HOLDFAST_DATA_DIR": data}, *shlex.split(line))
-        assert typed.returncode == 0, (line, typed.stderr)
-        assert typed.stdout, line
-
-
-def test_what_the_demo_shows_is_what_its_commands_print(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    done = run(environment, "demo", "--keep")
-    (name,) = left_behind(tmp_path)
-    shown = run(environment, "task", "show", "1/5", "--data", str(tmp_path / name))
-    assert shown.stdout in done.stdout
+    typed = [line for line in told if line.split()[0] not in ("demo", "serve", "worker")]
+    assert len(typed) >= 8
+    for line in typed:
+        shown = run({**environment, "HOLDFAST_DATA_DIR": data}, *shlex.split(line))
+        assert shown.returncode == 0, (line, shown.stderr)
+        assert shown.stdout, line
+        if line.startswith("task show"):
+            assert shown.stdout in done.stdout
 
 
 def test_three_kills_lose_nothing_and_commit_nothing_twice(

@@ -313,7 +313,7 @@ def test_mistakes_are_told_without_a_traceback(hire: Callable[..., Hand], tmp_pa
         guarded.end()
     nobody = hire("--connect-timeout", "0s", at=guarded)
     assert nobody.ends() == 75
-    wrong = hire("--server", "nowhere")
+    wrong = hire("--server", "ftp://nowhere")
     assert wrong.ends() == 2
     for hand in (refused, nobody, wrong):
         assert hand.printed.startswith("holdfast: ")

@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-import platformdirs
 from msgspec import Struct
 
 from holdfast.api.identity import Secret, identify, new_secret, read_secret
@@ -19,6 +18,7 @@ from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import NEVER
+from holdfast.wire.token_files import address_file
 
 PRIVATE: Final = 0o600
 ADMIN: Final = ("admin",)
@@ -41,14 +41,6 @@ class Admission(Struct, frozen=True):
 
     path: Path
     how: str
-
-
-def usual_token_file() -> Path:
-    return Path(platformdirs.user_config_dir("holdfast")) / "token"
-
-
-def address_file(token_file: Path) -> Path:
-    return token_file.with_name(token_file.name + ".server")
 
 
 def write_address(token_file: Path, url: str) -> None:

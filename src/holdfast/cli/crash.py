@@ -17,10 +17,12 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.cli.errors import REFUSED, Trouble
-from holdfast.cli.jobs import jobs_table
+from holdfast.cli.folders import FromFolder
 from holdfast.cli.output import emit, typed
 from holdfast.cli.progress import Advance, bar
-from holdfast.coordinator.inspect import Folder, look_into, open_folder
+from holdfast.cli.sources import Wanted
+from holdfast.cli.tables import jobs_table
+from holdfast.coordinator.inspect import Folder, look_into
 from holdfast.core import events as e
 from holdfast.core.attempt import DEATHS
 from holdfast.worker.payloads import decode_result
@@ -59,9 +61,9 @@ def crash_demo(folder: Path, *, keep: bool) -> int:
             _kill_at(data, notes, ITEMS * number // (KILLS + 1) - IN_HAND, meter)
         _finish(data, notes, meter)
     count = compare(look_into(data), notes)
-    reading = open_folder(data)
+    source = FromFolder(data)
     emit(f"\n$ holdfast job list --data {typed(data)}\n")
-    emit(jobs_table(reading, list(reading.state.jobs.values())))
+    emit(jobs_table(source.jobs(Wanted()).views, source.now()))
     emit(_told(count))
     if keep:
         emit(

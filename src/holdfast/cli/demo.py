@@ -5,23 +5,27 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import click
 
 import holdfast
-from holdfast.cli.jobs import jobs_table
+from holdfast.cli.asking import asking
+from holdfast.cli.commits import count_commits
+from holdfast.cli.fleet import workers_table
+from holdfast.cli.folders import FromFolder
 from holdfast.cli.output import emit, note, typed
 from holdfast.cli.progress import bar
 from holdfast.cli.sample import weigh
-from holdfast.cli.tasks import task_text
+from holdfast.cli.sources import LAST
+from holdfast.cli.stage import Stage
+from holdfast.cli.tables import jobs_table, task_text
 from holdfast.client.holdfast import Holdfast
-from holdfast.coordinator.history import task_detail
-from holdfast.coordinator.inspect import open_folder
-from holdfast.core.ids import Index
 
 ITEMS = 60
-WORKERS = 4
+WORKERS = ("red", "blue")
+DOOMED = "blue"
 FLAKY = 5
 
 
@@ -29,7 +33,7 @@ FLAKY = 5
 @click.option("--crash", is_flag=True, help="Kill the program in the middle, several times.")
 @click.option("--keep", is_flag=True, help="Keep the folder, so that you can look at it after.")
 def demo(crash: bool, keep: bool) -> int:
-    """The first minute: run a small job, look at it, clean up.
+    """The first minute: a server, two workers, a job, and one worker killed on stage.
 
     Exits 0 when everything that was acknowledged was done, once.
     """
@@ -38,50 +42,77 @@ def demo(crash: bool, keep: bool) -> int:
             from holdfast.cli.crash import crash_demo
 
             return crash_demo(folder, keep=keep)
-        _run(folder, keep=keep)
-    return 0
+        return _run(folder, keep=keep)
 
 
-def _run(folder: Path, *, keep: bool) -> None:
-    emit(
-        "A job is a folder away: no server, no broker, no database.\n\n"
-        f"    with holdfast.open({str(folder)!r}) as hf:\n"
-        f"        job = hf.map(weigh, items, name='demo')      # {ITEMS} items\n\n"
-    )
+def _run(folder: Path, *, keep: bool) -> int:
     scratch = folder / "scratch"
     scratch.mkdir()
-    with holdfast.open(folder, workers=WORKERS) as hf:
-        total = _map(hf, scratch)
-    reading = open_folder(folder)
-    job = next(iter(reading.state.jobs.values()))
-    flaky = f"{job.job_id}/{FLAKY}"
-    emit(
-        f"\nDone: {ITEMS} results, their sum is {total:,}. The program has closed the folder.\n"
-        f"What follows is read from its log: {reading.state.position} records, each on disk\n"
-        "before anyone was told of it.\n"
-    )
-    _type(f"holdfast job list --data {typed(folder)}", jobs_table(reading, [job]))
-    _type(
-        f"holdfast task show {flaky} --data {typed(folder)}",
-        task_text(task_detail(reading, job, Index(FLAKY))),
-    )
-    emit(
-        "\nItem 5 failed twice. Each failure was recorded, charged to its budget of 3 and\n"
-        "followed by a wait and another try. A worker that dies is charged to another\n"
-        "budget: that is nobody's mistake.\n"
-    )
-    _next(folder, keep=keep)
+    emit("A server, two workers and a job, all on this machine. One of the workers will die.\n\n")
+    with Stage(folder) as stage:
+        stage.serve()
+        emit(f"$ holdfast serve --data {typed(stage.data)}\n  serving at {stage.url}\n")
+        stage.hire(*WORKERS)
+        for name in WORKERS:
+            emit(f"$ holdfast worker start --server {stage.url} --name {name}\n")
+        emit(
+            f"\n    hf = holdfast.connect({stage.url!r})\n"
+            f"    job = hf.map(weigh, items, name='demo')      # {ITEMS} items\n\n"
+        )
+        with holdfast.connect(stage.url, token_file=stage.token_file) as hf:
+            total = _map(hf, scratch, stage)
+            emit(f"\nDone: {ITEMS} results, their sum is {total:,}.\n")
+        with asking(stage.url, stage.token_file) as asker:
+            workers = asker.get("workers")["workers"]
+        _type(f"holdfast worker list --server {stage.url}", workers_table(workers))
+    return _look_back(stage.data, keep=keep)
 
 
-def _map(hf: Holdfast, scratch: Path) -> int:
+def _map(hf: Holdfast, scratch: Path, stage: Stage) -> int:
+    """All results, with a death in the middle."""
     items = [(number, str(scratch)) for number in range(ITEMS)]
     job = hf.map(weigh, items, name="demo")
-    total = 0
+    total = done = 0
     with bar("demo", ITEMS) as advance:
         for value in job.as_completed():
             total += value
+            done += 1
             advance(1)
+            if done == ITEMS // 3:
+                stage.workers[DOOMED].kill()
+                now = datetime.now().astimezone()
+                emit(f"{now:%H:%M:%S}  killed worker {DOOMED} with SIGKILL ({done}/{ITEMS} done)\n")
     return total
+
+
+def _look_back(data: Path, *, keep: bool) -> int:
+    """What the log says of it all, now that nobody serves it."""
+    source = FromFolder(data)
+    job = source.job(LAST)
+    count = count_commits(source.reading.folder, ITEMS)
+    emit(
+        f"\nThe server has left. What follows is read from its log: "
+        f"{source.reading.state.position} records, each\n"
+        "on disk before anyone was told of it.\n"
+    )
+    _type(f"holdfast job list --data {typed(data)}", jobs_table([job], source.now()))
+    shown = count.cut_short[0] if count.cut_short else FLAKY
+    _type(
+        f"holdfast task show {job['id']}/{shown} --data {typed(data)}",
+        task_text(source.task(job, shown)),
+    )
+    emit(
+        f"\n  lost                {count.lost}\n"
+        f"  committed twice     {count.twice}\n"
+        f"  attempts that died  {len(count.cut_short)}   each was tried again elsewhere\n"
+    )
+    emit(
+        "\nFive items failed twice, as flaky things do. Each failure was recorded, charged to a\n"
+        "budget of 3 and followed by a wait and another try. A worker that dies is charged to\n"
+        "another budget: that is nobody's mistake.\n"
+    )
+    _next(data, keep=keep)
+    return 0 if count.is_good else 1
 
 
 def _type(command: str, output: str) -> None:
@@ -98,6 +129,7 @@ def _next(folder: Path, *, keep: bool) -> None:
             "    holdfast task list --state succeeded --limit 5\n"
             "    holdfast transactions --limit 5     who asked what, and what followed\n"
             "    holdfast log verify                 every byte, every link, every conclusion\n"
+            f"    holdfast serve --data {typed(folder)}\n"
         )
     else:
         emit("\nThis folder goes now. `holdfast demo --keep` leaves you one to look around in.\n")
@@ -105,6 +137,7 @@ def _next(folder: Path, *, keep: bool) -> None:
         "\nNext:\n"
         "    holdfast demo --crash    kill -9 three times in the middle; count the losses\n"
         "    holdfast states          what can happen to a task, and what cannot\n"
+        "    holdfast.open(folder)    the same without a server, inside your own program\n"
         "    holdfast --help          everything else\n"
     )
 

@@ -1,163 +1,120 @@
-"""`holdfast job`: list jobs, or show one."""
+"""`holdfast job list`, `job show` and `ps`."""
 
-import time
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
+from holdfast.cli.options import watch_option
 from holdfast.cli.output import (
-    Column,
+    TABLES,
     View,
     chosen_states,
-    draw,
-    draw_fields,
     emit_list,
     emit_one,
     note,
-    shorten,
-    typed,
+    row_limit,
 )
-from holdfast.cli.reading import folder_of, reads
-from holdfast.cli.selectors import find_job, recall
-from holdfast.cli.spans import age, span
-from holdfast.coordinator.inspect import Moment, Reading, open_folder
-from holdfast.coordinator.views import job_detail, job_view
-from holdfast.core.job import Job, JobState, job_reason, job_state
+from holdfast.cli.pairs import pairs_of
+from holdfast.cli.reading import Look, reads
+from holdfast.cli.selectors import UNFINISHED, find_jobs
+from holdfast.cli.sources import Source, Wanted
+from holdfast.cli.tables import job_text, jobs_table
+from holdfast.cli.watched import watched
+from holdfast.core.job import JobState
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group()
-def job() -> None:
-    """List jobs, or show one."""
+def _narrowing(command: F) -> F:
+    """Which jobs of many."""
+    for option in (
+        click.option("--limit", type=int, help="At most so many. [default: 50 in a table]"),
+        click.option(
+            "-l", "--label", "--selector", "labels", multiple=True, metavar="KEY=VALUE",
+            help="Only jobs with this label; repeat for more.",
+        ),
+        click.option("--queue", help="Only jobs of this queue."),
+        click.option("--namespace", help="Only jobs of this namespace."),
+        click.option("--name", help="Only jobs of this name; * and ? stand for anything."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
 
 
-@job.command("list")
+@click.command("list")
 @reads
 @click.option("--state", multiple=True, help="Only jobs in this state; several with commas.")
-@click.option("--name", help="Only jobs of this name; * and ? stand for anything.")
-@click.option("--limit", type=int, help="At most so many, newest first. [default: 50 in a table]")
+@_narrowing
+@watch_option
 def list_jobs(
-    data: Path | None,
-    at: Moment | None,
-    form: str,
-    state: tuple[str, ...],
-    name: str | None,
-    limit: int | None,
+    look: Look, form: str, state: tuple[str, ...], limit: int | None, watch: bool, **rest: Any
 ) -> None:
-    """List the jobs of a log, newest first."""
-    states = chosen_states(state, [each.value for each in JobState])
-    reading = open_folder(folder_of(data), at)
-    found = [
-        job
-        for job in reversed(reading.state.jobs.values())
-        if job_state(job).value in states and (name is None or fnmatchcase(job.spec.name, name))
-    ]
-    chosen = shorten(found, limit, form, "jobs")
-    views = [job_view(job, reading.wall) for job in chosen]
-    drawn = ""
-    if form in ("table", "wide"):
-        if not views:
-            note(_nothing(reading))
-            return
-        drawn = jobs_table(reading, chosen, wide=form == "wide")
-    emit_list(form, "jobs", views, drawn)
+    """List jobs, newest first."""
+    known = [each.value for each in JobState]
+    states = chosen_states(state, known) if state else frozenset()
+    _list(look, form, _wanted(states, **rest), limit, watch=watch)
 
 
-@job.command("show")
-@click.argument("selector", metavar="JOB")
+@click.command("ps")
 @reads
-def show_job(selector: str, data: Path | None, at: Moment | None, form: str) -> None:
-    """Show one job. JOB is an id, the beginning of one, or `last`."""
-    reading = recall(open_folder(folder_of(data), at), selector)
-    found = find_job(reading, selector)
-    view = job_detail(found, reading.wall)
-    emit_one(form, view, job_text(reading, view))
+@_narrowing
+@watch_option
+def ps(look: Look, form: str, limit: int | None, watch: bool, **rest: Any) -> None:
+    """List the jobs that have not ended, newest first."""
+    _list(look, form, _wanted(UNFINISHED, **rest), limit, watch=watch)
 
 
-def jobs_table(reading: Reading, jobs: Sequence[Job], *, wide: bool = False) -> str:
-    """The jobs as rows: how far each is, and why it is as it is."""
-    now = _now(reading)
-    columns = [
-        Column("JOB"),
-        Column("NAME", elastic=True),
-        Column("STATE"),
-        Column("DONE", right=True),
-        Column("RUN", right=True),
-        Column("FAIL", right=True),
-        Column("WAIT", right=True),
-        Column("AGE", right=True),
-        Column("WHY", elastic=True),
-    ]
-    if wide:
-        columns += [Column("CREATED"), Column("UPDATED"), Column("KEY", elastic=True)]
-    return draw(columns, [_row(reading, job, now, wide=wide) for job in jobs])
+def _wanted(states: frozenset[str], **rest: Any) -> Wanted:
+    labels = tuple(pairs_of(rest["labels"], "--label").items())
+    return Wanted(
+        states=states,
+        name=rest["name"] or "",
+        namespace=rest["namespace"] or "",
+        queue=rest["queue"] or "",
+        labels=labels,
+    )
 
 
-def _row(reading: Reading, job: Job, now: int, *, wide: bool) -> list[object]:
-    view = job_view(job, reading.wall)
-    counts = view["counts"]
-    running = counts["LEASED"] + counts["RUNNING"] + counts["COMMITTED"]
-    failed = counts["QUARANTINED"] + counts["KILLED"] + counts["UNSCHEDULABLE"]
-    total = f"{view['tasks']}" if job.sealed else f"{view['tasks']}+"
-    row: list[object] = [
-        view["id"],
-        view["name"],
-        view["state"],
-        f"{counts['SUCCEEDED']}/{total}",
-        running or None,
-        failed or None,
-        counts["WAITING"] or None,
-        age(now - reading.wall(job.created_at)),
-        job_reason(job),
-    ]
-    return [*row, view["created_at"], view["updated_at"], view["key"]] if wide else row
+def _list(look: Look, form: str, wanted: Wanted, limit: int | None, *, watch: bool) -> None:
+    most = row_limit(limit, form)
+    with look.source() as source:
+        if watch:
+            _watch(source, form, wanted, most)
+            return
+        found = source.jobs(wanted, most)
+        found.tell("jobs")
+        _show(source, form, found.views)
 
 
-def job_text(reading: Reading, view: View) -> str:
-    """One job in words, with what to type next."""
-    spec = view["spec"]
-    counts = ", ".join(f"{count} {name.lower()}" for name, count in view["counts"].items() if count)
-    state = view["state"] + (f" ({view['reason']})" if view["reason"] else "")
-    fields: list[tuple[str, object]] = [
-        ("job", view["id"]),
-        ("name", view["name"]),
-        ("state", state),
-        ("tasks", f"{view['tasks']}: {counts}" if counts else "none yet"),
-        ("sealed", None if view["sealed"] else "no: more items may come"),
-        ("created", view["created_at"]),
-        ("updated", view["updated_at"]),
-        ("not before", view["not_before"]),
-        ("times out", view["times_out_at"]),
-        ("deadline", view["deadline"]),
-        ("schedule by", view["schedule_by"]),
-        ("runs", f"{spec['target']} ({spec['kind']})"),
-        ("budgets", f"{spec['retries']} failures, {spec['max_losses']} losses a task"),
-        ("timeout", span(spec["timeout_ms"]) if spec["timeout_ms"] else None),
-        ("in parallel", spec["max_parallel"]),
-        ("labels", ", ".join(f"{key}={value}" for key, value in spec["labels"].items())),
-        ("key", view["key"]),
-        ("generation", view["generation"] if view["generation"] > 1 else None),
-        ("position", view["position"]),
-    ]
-    listed = f"holdfast task list {view['id']} --data {typed(reading.path)}"
-    if view["counts"]["QUARANTINED"]:
-        listed += " --state quarantined"
-    return draw_fields(fields) + f"\nIts tasks: {listed}\n"
+def _show(source: Source, form: str, views: list[View]) -> None:
+    if form not in TABLES:
+        emit_list(form, "jobs", views, "")
+    elif views:
+        emit_list(form, "jobs", views, jobs_table(views, source.now(), wide=form == "wide"))
+    else:
+        note(source.why_empty())
 
 
-def _nothing(reading: Reading) -> str:
-    everything = f"`holdfast job list --data {typed(reading.path)}`"
-    if reading.state.jobs:
-        return f"no such jobs in {reading.path}; {everything} has all"
-    if reading.state.position < reading.folder.last:
-        then = f"at position {reading.state.position}"
-        return f"no jobs in {reading.path} yet, {then}; {everything} shows what came later"
-    return f"no jobs in {reading.path} yet; `holdfast demo --keep` makes some"
+def _watch(source: Source, form: str, wanted: Wanted, most: int) -> None:
+    def again() -> list[View]:
+        source.refresh()
+        return source.jobs(wanted, most).views
+
+    watched(form, again, lambda views: jobs_table(views, source.now(), wide=form == "wide"))
 
 
-def _now(reading: Reading) -> int:
-    """Ages end now, or at the moment looked at."""
-    if reading.state.position < reading.folder.last:
-        return reading.wall(reading.state.time)
-    return time.time_ns() // 1_000_000
+@click.command("show")
+@click.argument("selectors", metavar="JOB...", nargs=-1, required=True)
+@reads
+def show_job(look: Look, selectors: tuple[str, ...], form: str) -> None:
+    """Show jobs. JOB is an id, the beginning of one, `last`, `all`, or numbers such as 1-10:2."""
+    with look.source() as source:
+        found = find_jobs(source, selectors)
+        # What a list of jobs tells is less than what is shown of one.
+        views = [view if "spec" in view else source.job(view["id"]) for view in found]
+        if len(views) == 1:
+            emit_one(form, views[0], job_text(views[0], source.options))
+            return
+        text = "\n".join(job_text(view, source.options) for view in views)
+        emit_list(form, "jobs", views, text)

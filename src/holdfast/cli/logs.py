@@ -8,6 +8,7 @@ import click
 
 from holdfast.cli.errors import REFUSED, Trouble
 from holdfast.cli.measures import Stats, stats_of
+from holdfast.cli.options import output_option
 from holdfast.cli.output import (
     View,
     draw_fields,
@@ -17,7 +18,7 @@ from holdfast.cli.output import (
     note,
     typed,
 )
-from holdfast.cli.reading import data_option, folder_of, output_option
+from holdfast.cli.reading import data_option, folder_of
 from holdfast.cli.spans import size, span
 from holdfast.coordinator.inspect import (
     Folder,

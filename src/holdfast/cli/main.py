@@ -4,12 +4,10 @@ A command's module is imported when the command runs, so that `holdfast --help` 
 than the interpreter. The one-line summaries therefore live here.
 """
 
-import importlib
-import importlib.util
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -17,55 +15,37 @@ from typing import Any, Final
 import click
 
 from holdfast.cli.errors import report
+from holdfast.cli.lazy import LazyCommands
 from holdfast.version import VERSION
 
 CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-class LazyCommands(click.Group):
-    """A group that knows its commands by name and summary, and imports one when it is called.
-
-    `places` maps a name to `module:attribute` and a summary. A command whose module is not
-    installed is not offered.
-    """
-
-    def __init__(self, places: Mapping[str, tuple[str, str]], **rest: Any) -> None:
-        super().__init__(**rest)
-        self._places = {name: place for name, place in places.items() if _exists(place[0])}
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._places)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = self._places.get(cmd_name)
-        if place is None:
-            return None
-        module, _, attribute = place[0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, told) for name, (_, told) in self._places.items()])
-
-
-def _exists(place: str) -> bool:
-    return importlib.util.find_spec(place.partition(":")[0]) is not None
-
-
 PLACES: Final = {
     "demo": ("holdfast.cli.demo:demo", "The first minute: run a small job, look at it, clean up."),
     "serve": ("holdfast.cli.serve:serve", "Serve a folder to workers and programs elsewhere."),
-    "job": ("holdfast.cli.jobs:job", "List jobs, or show one."),
-    "task": ("holdfast.cli.tasks:task", "List the tasks of a job, or show one with its attempts."),
-    "worker": ("holdfast.cli.workers:worker", "Start a worker for a server."),
+    "worker": ("holdfast.cli.groups:worker", "Start workers, look at them, take them out."),
+    "run": ("holdfast.cli.submit:run", "Run a command on a worker; end as it ends."),
+    "submit": ("holdfast.cli.submit:submit", "Submit a command and print the id of its job."),
+    "ps": ("holdfast.cli.jobs:ps", "List the jobs that have not ended."),
+    "job": ("holdfast.cli.groups:job", "List jobs, show them, wait for them, stop them."),
+    "task": (
+        "holdfast.cli.groups:task",
+        "List tasks, show one with its attempts, stop or move it.",
+    ),
+    "queue": ("holdfast.cli.groups:queue", "Look at queues, pause and resume them."),
+    "token": ("holdfast.cli.groups:token", "Decide who may ask a server for what."),
     "transactions": (
         "holdfast.cli.transactions:transactions",
         "What was asked, by whom, and all that followed.",
     ),
     "log": ("holdfast.cli.logs:log", "Verify, dump or measure a log, or take a snapshot of it."),
     "states": ("holdfast.cli.states:states", "Draw the states of tasks, attempts, leases, jobs."),
+    "doctor": ("holdfast.cli.doctor:doctor", "Check the server, the token, the clock, the disk."),
     "bench": ("holdfast.cli.bench:bench", "Measure this machine."),
+    "completion": ("holdfast.cli.completion:completion", "Print what completes commands on Tab."),
+    "get": ("holdfast.cli.aliases:get", ""),
+    "describe": ("holdfast.cli.aliases:describe", ""),
 }
 
 holdfast = LazyCommands(
@@ -83,8 +63,9 @@ holdfast = LazyCommands(
     callback=lambda color: None,
     help=(
         "Jobs that survive the machines they run on.\n\n"
-        "Start with `holdfast demo`. Commands that look at a log take `--data DIR`, or the folder "
-        "in $HOLDFAST_DATA_DIR."
+        "Start with `holdfast demo`. Commands ask the server of `holdfast serve`, or the one that "
+        "--server or $HOLDFAST_SERVER names; those that only look can read a folder instead, with "
+        "--data DIR or $HOLDFAST_DATA_DIR."
     ),
 )
 click.version_option(VERSION, "-V", "--version", message="holdfast %(version)s")(holdfast)
@@ -93,7 +74,8 @@ click.version_option(VERSION, "-V", "--version", message="holdfast %(version)s")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Nothing a user can do wrong ends in a traceback.
 
-    0 done, 1 refused or failed, 2 wrong usage, 4 not found, 5 conflict, 75 in use (try again),
+    0 done, 1 refused or failed, 2 wrong usage, 3 what was waited for was cancelled, 4 not found,
+    5 conflict, 6 not allowed, 75 in use or no answer (try again), 124 a time limit was reached,
     130 interrupted, 143 terminated.
     """
     try:

@@ -11,19 +11,18 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from unicodedata import category, east_asian_width
 
 import click
 
-from holdfast.cli.errors import Trouble, say
+from holdfast.cli.errors import USAGE, Trouble, say
 
 SCHEMA: Final = 1
 FORMS: Final = ("table", "wide", "json", "jsonl", "name", "quiet")
 PIPE_CLOSED: Final = 141
+TABLES: Final = ("table", "wide")
 TABLE_ROWS: Final = 50
-
-T = TypeVar("T")
 
 COLORS: Final = {
     "SUCCEEDED": "32",
@@ -39,6 +38,15 @@ COLORS: Final = {
     "UNSCHEDULABLE": "33",
     "PENDING": "2",
     "WAITING": "2",
+    "BUSY": "36",
+    "IDLE": "32",
+    "CORDONED": "33",
+    "DRAINING": "33",
+    "SILENT": "31",
+    "PAUSED": "33",
+    "GOOD": "32",
+    "POOR": "33",
+    "BAD": "31",
 }
 
 View = dict[str, Any]
@@ -112,14 +120,16 @@ def emit_list(form: str, plural: str, views: Iterable[View], table: str) -> None
         for view in views:
             emit_line(view)
     elif form == "name":
-        emit("".join(f"{name_of(view)}\n" for view in views))
+        # What was seen and never recorded has no position to be called by.
+        names = (name_of(view) for view in views)
+        emit("".join(f"{name}\n" for name in names if name is not None))
     elif form != "quiet":
         emit(table)
 
 
 def name_of(view: View) -> object:
     """What a thing is called where nothing else is wanted."""
-    return next(view[field] for field in ("id", "position", "log_id") if field in view)
+    return next(view[field] for field in ("id", "name", "position", "log_id") if field in view)
 
 
 def emit_one(form: str, view: View, text: str) -> None:
@@ -292,13 +302,10 @@ def chosen_states(wanted: Sequence[str], known: Sequence[str]) -> frozenset[str]
     return frozenset(names or known)
 
 
-def shorten(views: Sequence[T], limit: int | None, form: str, what: str) -> Sequence[T]:
-    """The first `limit` of a list, saying so. A table for eyes has a limit of its own."""
+def row_limit(limit: int | None, form: str) -> int:
+    """How many of a list are shown, 0 for all. A table for eyes has a limit of its own."""
     if limit is None:
-        limit = TABLE_ROWS if form in ("table", "wide") else 0
+        return TABLE_ROWS if form in TABLES else 0
     if limit < 0:
-        raise Trouble(f"--limit {limit} is less than nothing; 0 shows all.", 2)
-    if not limit or len(views) <= limit:
-        return views
-    note(f"{limit} of {len(views):,} {what}; --limit 0 shows all")
-    return views[:limit]
+        raise Trouble(f"--limit {limit} is less than nothing; 0 shows all.", USAGE)
+    return limit

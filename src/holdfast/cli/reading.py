@@ -1,26 +1,69 @@
-"""The options of every command that looks: which folder, at which moment, in which form."""
+"""The options of every command that looks: at which server or folder, when, in which form."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
+from msgspec import Struct
 
-from holdfast.cli.moments import FORMS as MOMENTS
-from holdfast.cli.moments import parse_moment
-from holdfast.cli.output import FORMS
-from holdfast.coordinator.inspect import Moment
+from holdfast.cli.errors import USAGE, Trouble
+from holdfast.cli.options import output_option, server_options
+from holdfast.cli.sources import Source
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DATA_VARIABLE = "HOLDFAST_DATA_DIR"
 
 
-def _moment(context: click.Context, option: click.Parameter, value: str | None) -> Moment | None:
+class Look(Struct, frozen=True):
+    """What was asked to be looked at. `at` is a moment of a log: only who opens one needs to know
+    what that is."""
+
+    data: Path | None = None
+    at: Any = None
+    server: str | None = None
+    token_file: Path | None = None
+
+    @contextmanager
+    def source(self) -> Iterator[Source]:
+        """The folder that was named; where none was, the server."""
+        path = self._folder()
+        if path is not None:
+            from holdfast.cli.folders import FromFolder
+
+            yield FromFolder(path, self.at)
+            return
+        if self.at is not None:
+            raise Trouble(
+                "--at looks into a log, and a server shows only what is: name the folder of the "
+                "log with --data DIR.",
+                USAGE,
+            )
+        from holdfast.cli.asking import asking
+        from holdfast.cli.servers import FromServer
+
+        with asking(self.server, self.token_file) as asker:
+            yield FromServer(asker)
+
+    def _folder(self) -> Path | None:
+        if self.data is not None and self.server is not None:
+            raise Trouble("--data reads a folder and --server asks a server: name one.", USAGE)
+        if self.data is not None or self.server is not None:
+            return self.data
+        told = os.environ.get(DATA_VARIABLE)
+        return Path(told) if told else None
+
+
+def _moment(context: click.Context, option: click.Parameter, value: str | None) -> Any:
     if value is None:
         return None
+    from holdfast.cli.moments import parse_moment
+
     try:
         return parse_moment(value, datetime.now().astimezone())
     except ValueError as error:
@@ -28,12 +71,16 @@ def _moment(context: click.Context, option: click.Parameter, value: str | None) 
 
 
 def data_option(command: F) -> F:
+    return _folder_option("else your state folder")(command)
+
+
+def _folder_option(otherwise: str) -> Callable[[F], F]:
     return click.option(
         "--data",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help=f"The folder of the log. [default: ${DATA_VARIABLE}, else your state folder]",
-    )(command)
+        help=f"The folder of the log. [default: ${DATA_VARIABLE}, {otherwise}]",
+    )
 
 
 def at_option(command: F) -> F:
@@ -41,27 +88,27 @@ def at_option(command: F) -> F:
         "--at",
         callback=_moment,
         metavar="POSITION|TIME",
-        help=f"As it was then: {MOMENTS}.",
-    )(command)
-
-
-def output_option(command: F) -> F:
-    return click.option(
-        "-o",
-        "--output",
-        "form",
-        type=click.Choice(FORMS),
-        default="table",
-        show_default=True,
-        envvar="HOLDFAST_OUTPUT",
-        show_envvar=True,
-        help="The form of what is printed.",
+        help="As it was then, from a folder: a position (412), a time (2026-03-01T12:00:00Z), "
+        "14:05 today, or 10m ago.",
     )(command)
 
 
 def reads(command: F) -> F:
-    """`--data`, `--at` and `-o` together."""
-    return data_option(at_option(output_option(command)))
+    """`--server`, `--token-file`, `--data` and `--at`, given to the command as one `look`; and
+    `-o`."""
+
+    @wraps(command)
+    def looked(
+        data: Path | None,
+        at: Any,
+        server: str | None,
+        token_file: Path | None,
+        **rest: Any,
+    ) -> Any:
+        return command(look=Look(data, at, server, token_file), **rest)
+
+    folder = _folder_option("else the server is asked")
+    return cast(F, server_options(folder(at_option(output_option(looked)))))
 
 
 def folder_of(data: Path | None) -> Path:

@@ -1,131 +1,109 @@
-"""Which job, which tasks: an id, the beginning of one, `last`; `JOB/3`, `JOB/3-7`."""
+"""Which jobs, which tasks: an id, the beginning of one, `last`, `all`, `1-10:2`; `JOB/3-7`."""
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
-from holdfast.cli.output import note, typed
-from holdfast.coordinator.inspect import Moment, Reading, Unreachable, open_folder
-from holdfast.core.events import JobsForgotten
-from holdfast.core.ids import Index, JobId
-from holdfast.core.job import Job
+from holdfast.cli.output import View
+from holdfast.cli.sources import Source, Wanted
 
-LAST: Final = "last"
-SHOWN: Final = 5
+ALL: Final = "all"
+UNFINISHED: Final = frozenset({"PENDING", "RUNNING"})
 
-_SPAN: Final = re.compile(r"(\d+)(?:-(\d+))?")
+_SPAN: Final = re.compile(r"(\d{1,15})(?:-(\d{1,15})(?::(\d{1,15}))?)?")
+_RANGE: Final = re.compile(r"\d{1,15}-\d{1,15}(?::\d{1,15})?")
 
 
-def find_job(reading: Reading, text: str) -> Job:
-    """The one job meant by `text`."""
-    jobs = reading.state.jobs
-    if text == LAST and JobId(LAST) not in jobs:
-        if not jobs:
-            raise Trouble(
-                f"there is no job in {reading.path} yet. `holdfast demo --keep` makes one.",
-                NOT_FOUND,
-            )
-        return next(reversed(jobs.values()))
-    found = _named(reading, text)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(job.job_id for job in found[:SHOWN])
-        more = ", …" if len(found) > SHOWN else ""
+def find_jobs(
+    source: Source, texts: Iterable[str], *, all_means: frozenset[str] = frozenset()
+) -> list[View]:
+    """The jobs that these name, each once, in the order they were named.
+
+    `all` means those in the states of `all_means`, which may be none at all.
+    """
+    found: dict[str, View] = {}
+    for text in texts:
+        for view in _jobs(source, text, all_means):
+            found.setdefault(view["id"], view)
+    return list(found.values())
+
+
+def _jobs(source: Source, text: str, all_means: frozenset[str]) -> list[View]:
+    if text == ALL:
+        return source.jobs(Wanted(states=all_means)).views
+    if _RANGE.fullmatch(text) is None:
+        return [source.job(text)]
+    numbers = parse_span(text)
+    every = source.jobs(Wanted()).views
+    found = [view for view in every if view["id"].isdigit() and int(view["id"]) in numbers]
+    if not found:
         raise Trouble(
-            f"{text} is the beginning of {len(found)} jobs: {names}{more}. Write more of it.", USAGE
+            f"there is no job {text} {source.place}. `holdfast job list{source.options}` lists "
+            "what there is.",
+            NOT_FOUND,
         )
-    raise Trouble(
-        f"there is no job {text} in {reading.path}. {_listing(reading)}",
-        NOT_FOUND,
+    return sorted(found, key=lambda view: int(view["id"]))
+
+
+def names_several(texts: Iterable[str]) -> bool:
+    """Whether these may name more than one job, whatever there is now."""
+    told = list(texts)
+    return len(set(told)) > 1 or any(
+        text == ALL or _RANGE.fullmatch(text) is not None for text in told
     )
 
 
-def _listing(reading: Reading) -> str:
-    return f"`holdfast job list --data {typed(reading.path)}` lists what there is."
+def parse_span(text: str) -> range:
+    """`3`, `3-7`, `0-10:2`: ends included."""
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        raise Trouble(f"{text!r} is no range: write 3, 3-7 or 0-10:2.", USAGE)
+    first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+    if last < first:
+        raise Trouble(f"{text} ends before it begins: write {last}-{first}.", USAGE)
+    if not step:
+        raise Trouble(f"{text} goes nowhere: write a step of 1 or more.", USAGE)
+    return range(first, last + 1, step)
 
 
-def recall(reading: Reading, text: str) -> Reading:
-    """Where to look for the job that `text` names: here, or at the last moment it was in memory.
-
-    A job that ended long ago is forgotten by a record. The log still has everything before it.
-    """
-    name = text.rpartition("/")[0] or text
-    if name == LAST or _named(reading, name):
-        return reading
-    for told in reading.folder.records(0, reading.state.position):
-        for event in told.record.events:
-            if isinstance(event, JobsForgotten) and name in event.job_ids:
-                before = _before(reading, name, told.position)
-                note(f"job {name} left memory at position {told.position}; this is how it ended")
-                return before
-    return reading
-
-
-def _before(reading: Reading, name: str, position: int) -> Reading:
-    try:
-        return open_folder(reading.path, Moment(position=position - 1))
-    except Unreachable:
-        raise Trouble(
-            f"job {name} left memory at position {position}, and what came before that is no "
-            f"longer kept. {_listing(reading)}",
-            NOT_FOUND,
-        ) from None
-
-
-def find_tasks(reading: Reading, text: str) -> tuple[Job, range]:
-    """The tasks meant by `JOB`, `JOB/3` or `JOB/3-7`."""
+def find_tasks(source: Source, text: str) -> tuple[View, range]:
+    """The tasks meant by `JOB`, `JOB/3`, `JOB/3-7` or `JOB/0-10:2`."""
     name, slash, span = text.rpartition("/")
     if not slash:
-        job = find_job(reading, text)
-        return job, range(job.count)
-    match = _SPAN.fullmatch(span)
-    if match is None:
+        job = source.job(text)
+        return job, range(job["tasks"])
+    if _SPAN.fullmatch(span) is None:
         raise Trouble(f"{text} names no task: write JOB/3 or JOB/3-7.", USAGE)
-    job = find_job(reading, name)
-    first, last = int(match[1]), int(match[2] or match[1])
-    if last < first:
-        raise Trouble(f"{span} ends before it begins: write {last}-{first}.", USAGE)
-    if last >= job.count:
-        if not job.count:
-            raise _without_tasks(reading, job)
+    indices = parse_span(span)
+    job = source.job(name)
+    count = job["tasks"]
+    if indices[-1] >= count:
+        if not count:
+            raise _without_tasks(source, job)
         raise Trouble(
-            f"job {job.job_id} has no task {last}: its tasks are 0 to {job.count - 1}. "
-            f"`holdfast task list {job.job_id} --data {typed(reading.path)}` lists them.",
+            f"job {job['id']} has no task {indices[-1]}: its tasks are 0 to {count - 1}. "
+            f"`holdfast task list {job['id']}{source.options}` lists them.",
             NOT_FOUND,
         )
-    return job, range(first, last + 1)
+    return job, indices
 
 
-def _without_tasks(reading: Reading, job: Job) -> Trouble:
-    return Trouble(
-        f"job {job.job_id} has no tasks. "
-        f"`holdfast job show {job.job_id} --data {typed(reading.path)}` says how it stands.",
-        NOT_FOUND,
-    )
-
-
-def find_one_task(reading: Reading, text: str) -> tuple[Job, Index]:
+def find_one_task(source: Source, text: str) -> tuple[View, int]:
     """The one task meant by `JOB/3`, or by a job that has only one."""
-    job, indices = find_tasks(reading, text)
+    job, indices = find_tasks(source, text)
     if not indices:
-        raise _without_tasks(reading, job)
+        raise _without_tasks(source, job)
     if len(indices) != 1:
         raise Trouble(
-            f"{text} means {len(indices):,} tasks: name one, such as {job.job_id}/0.", USAGE
+            f"{text} means {len(indices):,} tasks: name one, such as {job['id']}/0.", USAGE
         )
-    return job, Index(indices[0])
+    return job, indices[0]
 
 
-def _named(reading: Reading, text: str) -> list[Job]:
-    """The job of this name, else those whose names begin with it.
-
-    A number is a whole name: 1 must never come to mean 17 because job 1 was forgotten.
-    """
-    jobs = reading.state.jobs
-    exact = jobs.get(JobId(text))
-    if exact is not None:
-        return [exact]
-    if not text or text.isdigit():
-        return []
-    return [job for job_id, job in jobs.items() if job_id.startswith(text)]
+def _without_tasks(source: Source, job: View) -> Trouble:
+    return Trouble(
+        f"job {job['id']} has no tasks. `holdfast job show {job['id']}{source.options}` says how "
+        "it stands.",
+        NOT_FOUND,
+    )

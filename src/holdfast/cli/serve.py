@@ -7,7 +7,6 @@ import click
 import msgspec
 import uvloop
 
-from holdfast.api.credentials import usual_token_file
 from holdfast.api.listening import bind, parse_address
 from holdfast.api.running import Plan, Ready
 from holdfast.api.running import serve as serve_folder
@@ -19,6 +18,7 @@ from holdfast.cli.reading import data_option, folder_of
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.taking import take_folder
 from holdfast.wire.amounts import duration_ms, size_bytes
+from holdfast.wire.token_files import usual_token_file
 
 SHORTEST_TERM_MS: Final = 1_000
 

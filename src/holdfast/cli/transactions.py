@@ -1,15 +1,10 @@
 """`holdfast transactions`: what was asked, by whom, and all that followed."""
 
-from pathlib import Path
-
 import click
 
-from holdfast.cli.output import Column, View, draw, emit_list, note
-from holdfast.cli.reading import folder_of, reads
+from holdfast.cli.output import TABLES, Column, View, draw, emit_list
+from holdfast.cli.reading import Look, reads
 from holdfast.cli.spans import clock
-from holdfast.coordinator.inspect import Folder, Moment, Told, look_at, undisturbed
-from holdfast.coordinator.views import rfc3339
-from holdfast.core.transactions import to_json, transaction_of
 
 
 @click.command()
@@ -18,31 +13,16 @@ from holdfast.core.transactions import to_json, transaction_of
     "--limit", type=click.IntRange(min=0), default=100, show_default=True,
     help="How many, the newest last; 0 for all that is kept.",
 )  # fmt: skip
-def transactions(data: Path | None, at: Moment | None, form: str, limit: int) -> None:
+def transactions(look: Look, form: str, limit: int) -> None:
     """Show the newest transactions: each command with its events and actions.
 
-    A transaction is everything one accepted command made true, as one record of the log.
+    A transaction is everything one accepted command made true, as one record of the log. A server
+    tells at most 1,000 of them at a time; a folder has all that is kept.
     """
-    path = folder_of(data)
-    folder, views = undisturbed(lambda: _newest(path, at, limit))
-    if not views:
-        note(f"nothing is kept of {folder.path} up to there; its history begins at {folder.oldest}")
-    wide = form == "wide"
-    drawn = transactions_table(views, wide=wide) if form in ("table", "wide") and views else ""
+    with look.source() as source:
+        views = source.transactions(limit)
+    drawn = transactions_table(views, wide=form == "wide") if form in TABLES and views else ""
     emit_list(form, "transactions", views, drawn)
-
-
-def _newest(path: Path, at: Moment | None, limit: int) -> tuple[Folder, list[View]]:
-    folder, last = look_at(path, at)
-    first = max(folder.oldest, last - limit + 1) if limit else folder.oldest
-    return folder, [transaction_view(told) for told in folder.records(first, last)]
-
-
-def transaction_view(told: Told) -> View:
-    """One transaction as JSON has it; its time is that of the wall clock."""
-    transaction = transaction_of(told.record, told.position)
-    time = rfc3339(told.wall(transaction.time))
-    return {**to_json(transaction), "time": time}
 
 
 def transactions_table(views: list[View], *, wide: bool) -> str:

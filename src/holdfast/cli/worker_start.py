@@ -12,13 +12,14 @@ from collections.abc import Callable
 from hashlib import blake2s
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import click
 import platformdirs
 import uvloop
 from msgspec import Struct
 
+from holdfast.cli.asking import find_server
 from holdfast.cli.errors import IN_USE, REFUSED, USAGE, Trouble, say
 from holdfast.core.ids import WorkerId
 from holdfast.version import VERSION
@@ -181,10 +182,12 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
+    token_file = Path(flags["token_file"]) if flags["token_file"] else None
+    asked = find_server(flags["server"], token_file, environment)
     server = Server(
-        url=_server(flags["server"], flags["token_file"]),
-        token=_token(flags["token_file"], environment),
-        ca_file=flags["ca_file"],
+        url=asked.url.value,
+        token=asked.token.value,
+        ca_file=flags["ca_file"] or asked.ca_file,
     )
     host = socket.gethostname()
     name = flags["name"] or f"{host}-{secrets.token_hex(3)}"
@@ -212,44 +215,6 @@ def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
             first_contact_s=duration_ms(flags["connect_timeout"], "--connect-timeout") / 1_000,
         ),
     )
-
-
-def _server(told: str | None, token_file: str | None) -> str:
-    """The address that was given, or the one beside the token of the server of this machine."""
-    url = told
-    if not url:
-        file = Path(token_file) if token_file else _usual_token_file()
-        beside = file.with_name(f"{file.name}.server")
-        if not beside.is_file():
-            raise ValueError("which server? Give --server URL, or set HOLDFAST_SERVER.")
-        url = beside.read_text(encoding="utf-8").strip()
-    parts = urlsplit(url)
-    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
-    if not is_http and not (parts.scheme == "unix" and parts.path):
-        raise ValueError(f"--server {url} is not an address; write http://HOST:PORT or unix:PATH.")
-    return url
-
-
-def _token(told: str | None, environment: dict[str, str]) -> str:
-    if told is None:
-        known = environment.get(TOKEN_VARIABLE)
-        if known:
-            return known.strip()
-    named = told or environment.get("HOLDFAST_TOKEN_FILE")
-    file = Path(named) if named else _usual_token_file()
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        if named:
-            raise ValueError(f"there is no token file {named}.") from None
-        # A server may ask for none; one that does says so.
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"the token file {file} cannot be read: {error}") from None
-
-
-def _usual_token_file() -> Path:
-    return Path(platformdirs.user_config_dir("holdfast")) / "token"
 
 
 def _attributes(told: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

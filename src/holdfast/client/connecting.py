@@ -8,6 +8,7 @@ from holdfast.client.holdfast import Holdfast
 from holdfast.client.remote import Remote
 from holdfast.wire.amounts import Duration, duration_ms
 from holdfast.wire.http import Server
+from holdfast.wire.token_files import own_address, own_token
 from holdfast.worker.functions import MissingGuard, loading_script
 
 SCHEMES: Final = ("http://", "https://", "unix:")
@@ -21,11 +22,11 @@ def connect(
     ca_file: str | Path | None = None,
     patience: Duration = "1m",
 ) -> Holdfast:
-    """Use the server at `url` (`http://…`, `https://…` or `unix:/path`), or the one that
-    HOLDFAST_SERVER names.
+    """Use the server at `url` (`http://…`, `https://…` or `unix:/path`), else the one that
+    HOLDFAST_SERVER names, else the one that this user started last on this machine.
 
     The token is `token`, else what is in `token_file`, else HOLDFAST_TOKEN, else what is in the
-    file HOLDFAST_TOKEN_FILE names, else the one that `holdfast serve` wrote for this user.
+    file HOLDFAST_TOKEN_FILE names, else, for that last server, the one it wrote when it started.
     `ca_file` holds certificates to trust beside the system's. While the server is away, calls and
     waiting go on for `patience`, then raise `Unreachable`; nothing is sent before the first call.
 
@@ -39,21 +40,21 @@ def connect(
             f"{loading} has no `if __name__ == '__main__':` guard: it calls holdfast.connect() "
             "while a worker loads it to find its functions. Put that call under the guard."
         )
-    where = url or os.environ.get("HOLDFAST_SERVER", "")
+    where = url or os.environ.get("HOLDFAST_SERVER", "") or own_address()
     if not where:
         raise ValueError("which server? Give connect() a url, or set HOLDFAST_SERVER")
     if not where.startswith(SCHEMES):
         raise ValueError(f"url={where!r} must begin with {', '.join(SCHEMES)}")
     server = Server(
         url=where,
-        token=_token(token, token_file),
+        token=_token(token, token_file) or own_token(where),
         ca_file="" if ca_file is None else str(ca_file),
     )
     return Holdfast(Remote(server, patience_s=duration_ms(patience, "patience") / 1_000), 0)
 
 
 def _token(token: str | None, token_file: str | Path | None) -> str:
-    """The nearest one wins. Where there is none the server says what it needs."""
+    """The nearest one wins."""
     if token is not None:
         return token.strip()
     if token_file is not None:
@@ -64,15 +65,7 @@ def _token(token: str | None, token_file: str | Path | None) -> str:
     file = os.environ.get("HOLDFAST_TOKEN_FILE", "")
     if file:
         return _read(Path(file))
-    written = own_token_file()
-    return _read(written) if written.is_file() else ""
-
-
-def own_token_file() -> Path:
-    """Where `holdfast serve` leaves the token of whoever started it."""
-    import platformdirs
-
-    return Path(platformdirs.user_config_dir("holdfast")) / "token"
+    return ""
 
 
 def _read(file: Path) -> str:

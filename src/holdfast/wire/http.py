@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
 import httpx2
@@ -118,6 +119,15 @@ class Http:
                     self._streaming.discard(response)
         except httpx2.TransportError as error:
             raise Unreachable(self.server.url, _said(error)) from error
+
+    def clock(self) -> float | None:
+        """What the server's wall clock shows, in seconds since 1970 and whole ones only; None
+        where it does not say."""
+        told = self._ask("GET", "/api/v1/livez").headers.get("date", "")
+        try:
+            return parsedate_to_datetime(told).timestamp()
+        except ValueError:
+            return None
 
     def close(self) -> None:
         """End everything; who reads a stream in another thread meets its end at once."""

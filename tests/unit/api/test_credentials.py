@@ -4,11 +4,11 @@ import pytest
 
 from holdfast.api.credentials import (
     NoToken,
-    address_file,
     admit,
     admit_workers,
     write_address,
 )
+from holdfast.wire.token_files import address_file
 
 
 async def opens(house, path) -> bool:

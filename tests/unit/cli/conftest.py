@@ -1,7 +1,9 @@
 """Folders with a known story, written by the real log, and the command run in this process."""
 
+import os
 import shutil
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,8 +40,31 @@ Write = Callable[[World], Path]
 @pytest.fixture(autouse=True)
 def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test looks different because of the terminal it was started from."""
-    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "HOLDFAST_DATA_DIR", "HOLDFAST_OUTPUT"):
+    for name in list(os.environ):
+        if name.startswith("HOLDFAST_") and name != "HOLDFAST_SEED":
+            monkeypatch.delenv(name)
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test finds a server, a token or a setting of whoever runs it."""
+    place = tmp_path_factory.mktemp("home")
+    for name in ("CONFIG", "STATE", "CACHE", "DATA"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(place / name.lower()))
+    return place
+
+
+@pytest.fixture
+def nobody_there(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a server that is not there, and cannot come while the test runs."""
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{door.getsockname()[1]}"
+        monkeypatch.setenv("HOLDFAST_SERVER", url)
+        monkeypatch.setattr("holdfast.cli.asking.PATIENCE_S", 0.0)
+        yield url
 
 
 @pytest.fixture

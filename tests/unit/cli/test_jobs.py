@@ -147,13 +147,31 @@ def test_the_folder_may_come_from_the_environment(
     assert run("job", "list").out == "2\n1\n"
 
 
-def test_without_any_folder_the_state_folder_of_the_user_is_meant(
-    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def test_the_form_may_come_from_a_settings_file(run, folder: Path, home: Path) -> None:
+    settings = home / "config" / "holdfast" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[client]\noutput = "name"\n')
+    assert run("job", "list", "--data", folder).out == "2\n1\n"
+    assert run("job", "list", "--data", folder, "-o", "quiet").out == ""
+    settings.write_text('[client]\noutput = "xml"\n')
+    assert run("job", "list", "--data", folder).code == 2
+
+
+def test_without_any_folder_the_server_is_asked(run, nobody_there: str) -> None:
     done = run("job", "list")
-    assert done.code == 4
-    assert str(tmp_path / "holdfast" / "default") in done.err
+    assert (done.code, done.out) == (75, "")
+    assert nobody_there in done.err
+    assert "holdfast serve" in done.err
+
+
+def test_the_past_is_looked_up_in_a_folder_and_not_asked_of_a_server(run) -> None:
+    done = run("job", "list", "--at", "3")
+    assert (done.code, done.out) == (2, "")
+    assert "--data" in done.err
+
+
+def test_a_folder_and_a_server_are_not_looked_at_together(run, folder: Path) -> None:
+    assert run("job", "list", "--data", folder, "--server", "localhost:1").code == 2
 
 
 def test_a_name_cannot_paint_the_terminal(run, write, spec) -> None:

@@ -5,22 +5,25 @@ import importlib
 import click
 import pytest
 
-from holdfast.cli.main import PLACES, LazyCommands
+from holdfast.cli.lazy import LazyCommands
+from holdfast.cli.main import PLACES
 from holdfast.version import VERSION
 
 
 def test_help_names_every_command_with_its_summary(run) -> None:
     done = run("--help")
     assert done.code == 0
+    told = " ".join(done.out.split())
     for name, (_, summary) in PLACES.items():
-        assert name in done.out
-        assert summary[:40] in done.out
+        assert f" {name} {summary}" in told or not summary
 
 
 @pytest.mark.parametrize("name", sorted(PLACES))
 def test_every_command_is_where_it_is_said_to_be_and_helps(run, name: str) -> None:
     module, _, attribute = PLACES[name][0].partition(":")
     assert isinstance(getattr(importlib.import_module(module), attribute), click.Command)
+    if not PLACES[name][1]:
+        return  # An alias passes everything on, `--help` as well.
     done = run(name, "--help")
     assert (done.code, done.err) == (0, "")
     assert "Usage: holdfast " + name in done.out

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from holdfast.cli.errors import Trouble
 from holdfast.cli.output import (
     Column,
     View,
@@ -18,10 +19,11 @@ from holdfast.cli.output import (
     emit,
     emit_json,
     emit_line,
-    shorten,
+    row_limit,
     width_of,
 )
 from holdfast.cli.progress import bar
+from holdfast.cli.sources import Found
 from holdfast.cli.spans import age, size, span
 
 COLUMNS = [Column("JOB"), Column("NAME", elastic=True), Column("DONE", right=True)]
@@ -115,14 +117,25 @@ def test_colour_does_not_move_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_table_shows_fifty_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(shorten(range(60), None, "table", "jobs")) == 50
+    assert row_limit(None, "table") == row_limit(None, "wide") == 50
+    Found([{}] * 50, 60).tell("jobs")
     assert capsys.readouterr().err == "50 of 60 jobs; --limit 0 shows all\n"
 
 
 def test_a_program_gets_everything_unless_it_asks_for_less() -> None:
-    assert len(shorten(range(60), None, "json", "jobs")) == 60
-    assert len(shorten(range(60), 0, "table", "jobs")) == 60
-    assert len(shorten(range(60), 7, "jsonl", "jobs")) == 7
+    assert row_limit(None, "json") == row_limit(0, "table") == 0
+    assert row_limit(7, "jsonl") == 7
+    with pytest.raises(Trouble):
+        row_limit(-1, "table")
+
+
+def test_a_list_that_nobody_counted_says_that_there_is_more(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Found([{}] * 50, None).tell("jobs")
+    assert capsys.readouterr().err == "the first 50 jobs; --limit 0 shows all\n"
+    Found([{}] * 50, 50).tell("jobs")
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
-from holdfast.cli.selectors import find_job, find_one_task, find_tasks, recall
+from holdfast.cli.folders import FromFolder, find_job, recall
+from holdfast.cli.selectors import find_jobs, find_one_task, find_tasks, parse_span
 from holdfast.coordinator.inspect import Reading, open_folder
 from holdfast.core.freeze import freeze
 from holdfast.core.record import decode_record
@@ -19,6 +20,11 @@ def reading(write) -> Reading:
     for name, count in (("", 1), ("anchor-a1", 3), ("anchor-b2", 12), ("bollard", 1)):
         world.submit(name, count)
     return open_folder(write(world))
+
+
+@pytest.fixture
+def source(reading: Reading) -> FromFolder:
+    return FromFolder(reading.path)
 
 
 @pytest.mark.parametrize(
@@ -74,14 +80,15 @@ def test_last_of_an_empty_log_says_how_to_make_a_job(write) -> None:
         ("anchor-b2", "anchor-b2", range(12)),
         ("anchor-b2/3", "anchor-b2", range(3, 4)),
         ("anchor-b/3-7", "anchor-b2", range(3, 8)),
+        ("anchor-b/0-10:5", "anchor-b2", range(0, 11, 5)),
         ("last/0", "bollard", range(1)),
     ],
 )
 def test_tasks_are_named_by_their_job_and_a_range(
-    reading: Reading, text: str, job_id: str, indices: range
+    source: FromFolder, text: str, job_id: str, indices: range
 ) -> None:
-    job, found = find_tasks(reading, text)
-    assert (job.job_id, found) == (job_id, indices)
+    job, found = find_tasks(source, text)
+    assert (job["id"], found) == (job_id, indices)
 
 
 @pytest.mark.parametrize(
@@ -93,19 +100,47 @@ def test_tasks_are_named_by_their_job_and_a_range(
         ("anchor-a1/", USAGE),
         ("anchor-a1/-1", USAGE),
         ("anchor-a1/2-1", USAGE),
+        ("anchor-a1/0-2:0", USAGE),
         ("nobody/1", NOT_FOUND),
     ],
 )
-def test_tasks_that_are_not_there_are_not_guessed(reading: Reading, text: str, code: int) -> None:
+def test_tasks_that_are_not_there_are_not_guessed(source: FromFolder, text: str, code: int) -> None:
     with pytest.raises(Trouble) as trouble:
-        find_tasks(reading, text)
+        find_tasks(source, text)
     assert trouble.value.code == code
 
 
-def test_a_job_alone_names_its_only_task(reading: Reading) -> None:
-    assert find_one_task(reading, "last")[1] == 0
+def test_a_job_alone_names_its_only_task(source: FromFolder) -> None:
+    assert find_one_task(source, "last")[1] == 0
     with pytest.raises(Trouble, match="12 tasks"):
-        find_one_task(reading, "anchor-b2")
+        find_one_task(source, "anchor-b2")
+
+
+def test_several_jobs_are_named_by_numbers_with_a_step_or_by_all(write) -> None:
+    world = World()
+    for name in ("", "", "", "anchor", "", ""):
+        world.submit(name)
+    source = FromFolder(write(world))
+
+    def found(*texts: str) -> list[str]:
+        return [view["id"] for view in find_jobs(source, texts)]
+
+    assert found("1-3") == ["1", "2", "3"]
+    assert found("1-99:2") == ["1", "3", "5"]
+    assert found("5", "anch", "1-2", "2") == ["5", "anchor", "1", "2"]
+    assert sorted(found("all")) == ["1", "2", "3", "4", "5", "anchor"]
+    with pytest.raises(Trouble, match="no job 40-50") as trouble:
+        found("40-50")
+    assert trouble.value.code == NOT_FOUND
+    assert [
+        view["id"] for view in find_jobs(source, ["all"], all_means=frozenset({"FAILED"}))
+    ] == []
+
+
+def test_a_range_has_both_its_ends() -> None:
+    assert parse_span("3") == range(3, 4)
+    assert parse_span("3-7") == range(3, 8)
+    assert list(parse_span("0-10:5")) == [0, 5, 10]
 
 
 def test_a_forgotten_job_is_found_where_the_log_still_has_it(

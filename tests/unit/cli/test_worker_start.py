@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.errors import Trouble
 from holdfast.cli.main import main
+from holdfast.cli.options import USUAL_SERVER
 from holdfast.cli.worker_start import _plan
 
 FLAGS: dict[str, Any] = {
@@ -76,10 +78,9 @@ def test_the_server_of_this_machine_is_found_beside_its_token(home: Path) -> Non
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"server": None}, "which server"),
-        ({"server": "nowhere"}, "is not an address"),
-        ({"server": "unix:"}, "is not an address"),
-        ({"token_file": "/no/such/file"}, "there is no token file"),
+        ({"server": "ftp://there"}, "is not a server"),
+        ({"server": "unix:"}, "is not a server"),
+        ({"token_file": "/no/such/file"}, "there is no token in /no/such/file"),
         ({"attributes": ("zone",)}, "KEY=VALUE"),
         ({"attributes": ("a=1", "a=2")}, "twice"),
         ({"memory": "much"}, "--memory"),
@@ -88,8 +89,12 @@ def test_the_server_of_this_machine_is_found_beside_its_token(home: Path) -> Non
     ],
 )
 def test_a_mistake_is_named(flags: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((ValueError, Trouble), match=words):
         plan(**flags)
+
+
+def test_without_a_word_the_usual_server_of_this_machine_is_meant() -> None:
+    assert plan(server=None).server.url == USUAL_SERVER
 
 
 def test_a_mistake_on_the_command_line_is_told_in_a_line(
@@ -97,4 +102,4 @@ def test_a_mistake_on_the_command_line_is_told_in_a_line(
 ) -> None:
     assert main(["worker", "start", "--server", "ftp://there"]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("holdfast: --server ftp://there is not an address")
+    assert told.startswith("holdfast: 'ftp://there' of the command line is not a server")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.client import connecting
+from holdfast.wire.token_files import address_file, usual_token_file
 from holdfast.worker.functions import MissingGuard, _loading
 
 URL = "http://127.0.0.1:1"
@@ -30,8 +30,8 @@ def test_each_place_of_a_token_yields_to_the_one_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert token_of(holdfast.connect(URL)) == ""
-    connecting.own_token_file().parent.mkdir(parents=True)
-    connecting.own_token_file().write_text("written by serve\n")
+    usual_token_file().parent.mkdir(parents=True)
+    usual_token_file().write_text("written by serve\n")
     assert token_of(holdfast.connect(URL)) == "written by serve"
     (tmp_path / "named").write_text("in the named file\n")
     monkeypatch.setenv("HOLDFAST_TOKEN_FILE", str(tmp_path / "named"))
@@ -42,6 +42,15 @@ def test_each_place_of_a_token_yields_to_the_one_before_it(
     assert token_of(holdfast.connect(URL, token_file=tmp_path / "given")) == "in the given file"
     found = holdfast.connect(URL, token="given", token_file=tmp_path / "given")
     assert token_of(found) == "given"
+
+
+def test_the_token_that_serve_wrote_is_sent_to_its_server_and_to_no_stranger() -> None:
+    usual_token_file().parent.mkdir(parents=True)
+    usual_token_file().write_text("written by serve\n")
+    assert token_of(holdfast.connect("https://elsewhere.example:7700")) == ""
+    address_file(usual_token_file()).write_text("https://elsewhere.example:7700\n")
+    assert token_of(holdfast.connect("https://elsewhere.example:7700")) == "written by serve"
+    assert token_of(holdfast.connect()) == "written by serve"
 
 
 def test_a_token_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

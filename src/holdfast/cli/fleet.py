@@ -1,0 +1,243 @@
+"""`holdfast worker list|show|cordon|uncordon|drain`: the workers of a server."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from holdfast.cli.asking import Asker, asking
+from holdfast.cli.errors import NOT_FOUND, Trouble
+from holdfast.cli.options import output_option, server_options, watch_option
+from holdfast.cli.output import (
+    TABLES,
+    Column,
+    View,
+    clean,
+    draw,
+    draw_fields,
+    emit_list,
+    emit_one,
+    note,
+)
+from holdfast.cli.spans import age, clock, size
+from holdfast.cli.tables import wall_of
+from holdfast.cli.watched import watched
+from holdfast.wire.bodies import Reason
+from holdfast.wire.http import Rejected
+
+LEASES_SHOWN: Final = 50
+
+_reason = click.option("--reason", default="", help="Why; it is recorded.")
+_names = click.argument("names", metavar="NAME...", nargs=-1, required=True)
+
+
+@click.command("list")
+@server_options
+@output_option
+@watch_option
+def list_workers(server: str | None, token_file: Path | None, form: str, watch: bool) -> None:
+    """List the workers of a server, and what they have in hand."""
+
+    def look() -> list[View]:
+        found: list[View] = asker.get("workers")["workers"]
+        return found
+
+    def drawn(views: list[View]) -> str:
+        return workers_table(views, wide=form == "wide")
+
+    with asking(server, token_file) as asker:
+        if watch:
+            watched(form, look, drawn)
+            return
+        views = look()
+        if not views and form in TABLES:
+            note(
+                f"no worker has been heard of at {asker.url}; "
+                f"`holdfast worker start{asker.options}` starts one here, "
+                f"`holdfast worker token{asker.options}` lets one in from elsewhere"
+            )
+            return
+        emit_list(form, "workers", views, drawn(views) if form in TABLES else "")
+
+
+@click.command("show")
+@click.argument("name")
+@server_options
+@output_option
+def show_worker(name: str, server: str | None, token_file: Path | None, form: str) -> None:
+    """Show one worker and the leases it holds."""
+    with asking(server, token_file) as asker:
+        try:
+            view = asker.get("workers", name)
+        except Rejected as no:
+            if no.problem.code != "not_found":
+                raise
+            raise Trouble(
+                f"{no}. `holdfast worker list{asker.options}` lists those there are.", NOT_FOUND
+            ) from None
+    emit_one(form, view, worker_text(view))
+
+
+@click.command()
+@_names
+@_reason
+@server_options
+def cordon(
+    names: tuple[str, ...], reason: str, server: str | None, token_file: Path | None
+) -> None:
+    """Give workers nothing more; what they have goes on. It holds for whoever has the name."""
+    with asking(server, token_file) as asker:
+        for name in names:
+            asker.post("workers", name, "cordon", body=Reason(reason=reason))
+            note(
+                f"worker {clean(name)} is cordoned; "
+                f"`holdfast worker uncordon {clean(name)}{asker.options}` undoes it"
+            )
+
+
+@click.command()
+@_names
+@_reason
+@server_options
+def uncordon(
+    names: tuple[str, ...], reason: str, server: str | None, token_file: Path | None
+) -> None:
+    """Give workers work again."""
+    with asking(server, token_file) as asker:
+        for name in names:
+            asker.post("workers", name, "uncordon", body=Reason(reason=reason))
+            note(f"worker {clean(name)} gets work again")
+
+
+@click.command()
+@_names
+@_reason
+@click.option("--wait", is_flag=True, help="Wait until they hold nothing any more.")
+@server_options
+@output_option
+def drain(
+    names: tuple[str, ...],
+    reason: str,
+    wait: bool,
+    server: str | None,
+    token_file: Path | None,
+    form: str,
+) -> None:
+    """Cordon workers and ask back what they have not begun; what runs is finished."""
+    with asking(server, token_file) as asker:
+        views = []
+        for name in names:
+            told = asker.post("workers", name, "drain", body=Reason(reason=reason))
+            if wait:
+                told["left"] = _until_empty(asker, name)
+            views.append({"name": name, **told})
+    columns = [Column("WORKER"), Column("ASKED BACK", right=True), Column("LEFT", right=True)]
+    rows = [[view["name"], view["recalled"], view["left"]] for view in views]
+    emit_list(form, "workers", views, draw(columns, rows))
+
+
+def _until_empty(asker: Asker, name: str) -> int:
+    with asker.patient() as patient:
+        while True:
+            left = len(patient.get("workers", name)["leases"])
+            if not left:
+                return left
+            time.sleep(0.5)
+
+
+def workers_table(views: Sequence[View], *, wide: bool = False) -> str:
+    """Workers as rows. What is not known of one that is silent is left out."""
+    columns = [
+        Column("WORKER", elastic=True),
+        Column("STATE"),
+        Column("BUSY", right=True),
+        Column("CPUS", right=True),
+        Column("MEMORY", right=True),
+        Column("GPUS", right=True),
+        Column("LEASES", right=True),
+        Column("HOST", elastic=True),
+        Column("SEEN", right=True),
+        Column("WHY", elastic=True),
+    ]
+    if wide:
+        columns += [Column("PID", right=True), Column("VERSION"), Column("ATTRIBUTES")]
+    return draw(columns, [_row(view, wide=wide) for view in views])
+
+
+def _row(view: View, *, wide: bool) -> list[object]:
+    memory = view.get("memory_bytes")
+    row: list[object] = [
+        view["name"],
+        view["state"],
+        f"{view['occupied']}/{view['slots']}" if "slots" in view else None,
+        f"{view['cpus']:g}" if "cpus" in view else None,
+        size(memory) if memory else None,
+        view.get("gpus") or None,
+        view["leases"] or None,
+        view.get("host"),
+        _seen(view),
+        view["reason"] or ("cordoned" if view["cordoned"] else None),
+    ]
+    if wide:
+        row += [view.get("pid"), view.get("version"), _attributes(view)]
+    return row
+
+
+def _seen(view: View) -> str | None:
+    seen = view.get("seen_at")
+    return None if seen is None else age(time.time_ns() // 1_000_000 - wall_of(seen))
+
+
+def _attributes(view: View) -> str:
+    return ", ".join(f"{key}={value}" for key, value in (view.get("attributes") or {}).items())
+
+
+def worker_text(view: View) -> str:
+    """One worker in words, with what it holds."""
+    leases: list[View] = view["leases"]
+    memory = view.get("memory_bytes")
+    fields: list[tuple[str, object]] = [
+        ("worker", view["name"]),
+        ("state", view["state"]),
+        ("cordoned", (view["reason"] or "yes") if view["cordoned"] else None),
+        ("host", view.get("host")),
+        ("pid", view.get("pid")),
+        ("version", view.get("version")),
+        ("address", view.get("address")),
+        ("incarnation", view["incarnation"]),
+        ("since", view.get("since")),
+        ("seen", view.get("seen_at")),
+        ("missed", view.get("missed_renewals") or None),
+        ("slots", f"{view['occupied']} of {view['slots']} occupied" if "slots" in view else None),
+        ("cpus", f"{view['cpus']:g}" if "cpus" in view else None),
+        ("memory", size(memory) if memory else None),
+        ("gpus", view.get("gpus") or None),
+        ("attributes", _attributes(view)),
+        ("leases", len(leases)),
+    ]
+    text = draw_fields(fields)
+    if leases:
+        text += "\n" + leases_table(leases[:LEASES_SHOWN])
+        if len(leases) > LEASES_SHOWN:
+            text += f"and {len(leases) - LEASES_SHOWN} more; -o json has all\n"
+    return text
+
+
+def leases_table(leases: Sequence[View]) -> str:
+    columns = [
+        Column("ATTEMPT"),
+        Column("STATE"),
+        Column("LEASE", right=True),
+        Column("STARTED UTC"),
+        Column("EXPIRES UTC"),
+    ]
+    rows = [
+        [
+            *(lease[name] for name in ("attempt", "state", "lease_id")),
+            *(clock(lease[name]) for name in ("started_at", "expires_at")),
+        ]
+        for lease in leases
+    ]
+    return draw(columns, rows)

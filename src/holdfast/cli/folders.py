@@ -1,0 +1,201 @@
+"""Looking into a folder: what its log says now, or said at a moment of the past."""
+
+import time
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from holdfast.cli.errors import NOT_FOUND, Trouble
+from holdfast.cli.output import View, note, typed
+from holdfast.cli.sources import LAST, Found, Wanted, ambiguous
+from holdfast.coordinator.history import task_detail
+from holdfast.coordinator.inspect import (
+    Folder,
+    Moment,
+    Reading,
+    Told,
+    Unreachable,
+    look_at,
+    open_folder,
+    undisturbed,
+)
+from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
+from holdfast.core.events import JobsForgotten
+from holdfast.core.ids import Index, JobId
+from holdfast.core.job import Job, job_state, state_of
+from holdfast.core.transactions import to_json, transaction_of
+
+
+class FromFolder:
+    """A folder as it stood at one moment. It is read when the first question comes."""
+
+    def __init__(self, path: Path, at: Moment | None = None) -> None:
+        self.path = path
+        self._at = at
+        self._opened: Reading | None = None
+        self._former: dict[str, Reading] = {}
+
+    @property
+    def place(self) -> str:
+        return f"in {self.path}"
+
+    @property
+    def options(self) -> str:
+        return f" --data {typed(self.path)}"
+
+    @property
+    def reading(self) -> Reading:
+        if self._opened is None:
+            self._opened = open_folder(self.path, self._at)
+        return self._opened
+
+    def now(self) -> int:
+        reading = self.reading
+        if reading.state.position < reading.folder.last:
+            return reading.wall(reading.state.time)
+        return time.time_ns() // 1_000_000
+
+    def refresh(self) -> None:
+        self._opened = None
+        self._former.clear()
+
+    def jobs(self, wanted: Wanted, limit: int = 0) -> Found:
+        found = [job for job in reversed(self.reading.state.jobs.values()) if _takes(wanted, job)]
+        shown = found[:limit] if limit else found
+        return Found([job_view(job, self.reading.wall) for job in shown], len(found))
+
+    def why_empty(self) -> str:
+        reading = self.reading
+        everything = f"`holdfast job list --data {typed(reading.path)}`"
+        if reading.state.jobs:
+            return f"no such jobs in {reading.path}; {everything} has all"
+        if reading.state.position < reading.folder.last:
+            then = f"at position {reading.state.position}"
+            return f"no jobs in {reading.path} yet, {then}; {everything} shows what came later"
+        return f"no jobs in {reading.path} yet; `holdfast demo --keep` makes some"
+
+    def job(self, text: str) -> View:
+        reading = recall(self.reading, text)
+        found = find_job(reading, text)
+        self._former[found.job_id] = reading
+        return job_detail(found, reading.wall)
+
+    def tasks(
+        self, job: View, indices: Sequence[int], states: frozenset[str], limit: int = 0
+    ) -> Found:
+        reading, known = self._known(job)
+        found = indices
+        if states:
+            found = [index for index in indices if state_of(known, Index(index)).name in states]
+        shown = found[:limit] if limit else found
+        views = [task_view(known, Index(index), reading.wall) for index in shown]
+        return Found(views, len(found))
+
+    def task(self, job: View, index: int) -> View:
+        reading, known = self._known(job)
+        return task_detail(reading, known, Index(index))
+
+    def transactions(self, limit: int) -> list[View]:
+        folder, views = undisturbed(lambda: _newest(self.path, self._at, limit))
+        if not views:
+            begins = f"its history begins at {folder.oldest}"
+            note(f"nothing is kept of {folder.path} up to there; {begins}")
+        return views
+
+    def _known(self, job: View) -> tuple[Reading, Job]:
+        """Where a job was found, which is the past where it was forgotten since."""
+        reading = self._former.get(job["id"], self.reading)
+        return reading, reading.state.job_of(JobId(job["id"]))
+
+
+def _takes(wanted: Wanted, job: Job) -> bool:
+    spec = job.spec
+    if wanted.name and not fnmatchcase(spec.name, wanted.name):
+        return False
+    if wanted.namespace and spec.namespace != wanted.namespace:
+        return False
+    if wanted.queue and spec.queue != wanted.queue:
+        return False
+    if not frozenset(wanted.labels) <= frozenset(spec.labels):
+        return False
+    return not wanted.states or job_state(job).value in wanted.states
+
+
+def _newest(path: Path, at: Moment | None, limit: int) -> tuple[Folder, list[View]]:
+    folder, last = look_at(path, at)
+    first = max(folder.oldest, last - limit + 1) if limit else folder.oldest
+    return folder, [transaction_view(told) for told in folder.records(first, last)]
+
+
+def transaction_view(told: Told) -> View:
+    """One transaction as JSON has it; its time is that of the wall clock."""
+    transaction = transaction_of(told.record, told.position)
+    time = rfc3339(told.wall(transaction.time))
+    return {**to_json(transaction), "time": time}
+
+
+def find_job(reading: Reading, text: str) -> Job:
+    """The one job meant by `text`."""
+    jobs = reading.state.jobs
+    if text == LAST and JobId(LAST) not in jobs:
+        if not jobs:
+            raise Trouble(
+                f"there is no job in {reading.path} yet. `holdfast demo --keep` makes one.",
+                NOT_FOUND,
+            )
+        return next(reversed(jobs.values()))
+    found = _named(reading, text)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ambiguous(text, [job.job_id for job in found])
+    raise Trouble(
+        f"there is no job {text} in {reading.path}. {_listing(reading)}",
+        NOT_FOUND,
+    )
+
+
+def _listing(reading: Reading) -> str:
+    return f"`holdfast job list --data {typed(reading.path)}` lists what there is."
+
+
+def recall(reading: Reading, text: str) -> Reading:
+    """Where to look for the job that `text` names: here, or at the last moment it was in memory.
+
+    A job that ended long ago is forgotten by a record. The log still has everything before it.
+    """
+    name = text.rpartition("/")[0] or text
+    if name == LAST or _named(reading, name):
+        return reading
+    for told in reading.folder.records(0, reading.state.position):
+        for event in told.record.events:
+            if isinstance(event, JobsForgotten) and name in event.job_ids:
+                before = _before(reading, name, told.position)
+                note(f"job {name} left memory at position {told.position}; this is how it ended")
+                return before
+    return reading
+
+
+def _before(reading: Reading, name: str, position: int) -> Reading:
+    try:
+        return open_folder(reading.path, Moment(position=position - 1))
+    except Unreachable:
+        raise Trouble(
+            f"job {name} left memory at position {position}, and what came before that is no "
+            f"longer kept. {_listing(reading)}",
+            NOT_FOUND,
+        ) from None
+
+
+def _named(reading: Reading, text: str) -> list[Job]:
+    """The job of this name, else those whose names begin with it.
+
+    A number is a whole name: 1 must never come to mean 17 because job 1 was forgotten.
+    """
+    jobs = reading.state.jobs
+    exact = jobs.get(JobId(text))
+    if exact is not None:
+        return [exact]
+    if not text or text.isdigit():
+        return []
+    return [job for job_id, job in jobs.items() if job_id.startswith(text)]

@@ -1,0 +1,68 @@
+"""The nouns of the command line and what can be done with each."""
+
+from holdfast.cli.lazy import LazyCommands
+
+job = LazyCommands(
+    {
+        "list": ("holdfast.cli.jobs:list_jobs", "List jobs, newest first."),
+        "show": ("holdfast.cli.jobs:show_job", "Show one job, or several."),
+        "wait": ("holdfast.cli.waiting:wait", "Wait until jobs have ended."),
+        "cancel": ("holdfast.cli.stopping:cancel_job", "Stop jobs."),
+        "retry": ("holdfast.cli.stopping:retry_job", "Send failed tasks back, budgets anew."),
+        "get": ("holdfast.cli.jobs:list_jobs", ""),
+        "describe": ("holdfast.cli.jobs:show_job", ""),
+    },
+    name="job",
+    help="List jobs, show them, wait for them, stop them.\n\n"
+    "JOB is an id, the beginning of one, `last`, `all`, or numbers such as 1-10 or 1-10:2.",
+)
+
+task = LazyCommands(
+    {
+        "list": ("holdfast.cli.tasks:list_tasks", "List the tasks of one job."),
+        "show": ("holdfast.cli.tasks:show_task", "Show tasks with all their attempts."),
+        "cancel": ("holdfast.cli.stopping:cancel_task", "Stop tasks; their job goes on."),
+        "reschedule": ("holdfast.cli.stopping:reschedule", "Move when waiting tasks may begin."),
+        "get": ("holdfast.cli.tasks:list_tasks", ""),
+        "describe": ("holdfast.cli.tasks:show_task", ""),
+    },
+    name="task",
+    help="List the tasks of a job, show one with its attempts, stop or move it.\n\n"
+    "Tasks are written JOB/3, JOB/3-7 or JOB/0-9:2.",
+)
+
+worker = LazyCommands(
+    {
+        "start": ("holdfast.cli.worker_start:start", "Work for a server, here."),
+        "list": ("holdfast.cli.fleet:list_workers", "List the workers of a server."),
+        "show": ("holdfast.cli.fleet:show_worker", "Show one worker and what it holds."),
+        "cordon": ("holdfast.cli.fleet:cordon", "Give a worker nothing more."),
+        "uncordon": ("holdfast.cli.fleet:uncordon", "Give a worker work again."),
+        "drain": ("holdfast.cli.fleet:drain", "Cordon a worker and ask back what waits there."),
+        "token": ("holdfast.cli.tokens:worker_token", "Let workers elsewhere in: what to paste."),
+        "get": ("holdfast.cli.fleet:list_workers", ""),
+        "describe": ("holdfast.cli.fleet:show_worker", ""),
+    },
+    name="worker",
+    help="Start workers, look at them, take them out of service.",
+)
+
+token = LazyCommands(
+    {
+        "create": ("holdfast.cli.tokens:create", "Make a token and print it, once."),
+        "list": ("holdfast.cli.tokens:list_tokens", "List the tokens that open something."),
+        "revoke": ("holdfast.cli.tokens:revoke", "Have tokens open nothing any more."),
+    },
+    name="token",
+    help="Decide who may ask a server for what.",
+)
+
+queue = LazyCommands(
+    {
+        "list": ("holdfast.cli.queues:list_queues", "List queues and what waits in them."),
+        "pause": ("holdfast.cli.queues:pause", "Give nothing more of a queue out."),
+        "resume": ("holdfast.cli.queues:resume", "Give a queue out again."),
+    },
+    name="queue",
+    help="Look at queues, pause and resume them.",
+)

@@ -1,0 +1,62 @@
+"""`holdfast queue`: what waits in queues, and whether they are given out."""
+
+from pathlib import Path
+
+import click
+
+from holdfast.cli.asking import asking
+from holdfast.cli.options import output_option, server_options
+from holdfast.cli.output import TABLES, Column, View, clean, draw, emit_list, note
+from holdfast.wire.bodies import Reason
+
+_reason = click.option("--reason", default="", help="Why; it is recorded.")
+
+
+@click.command("list")
+@server_options
+@output_option
+def list_queues(server: str | None, token_file: Path | None, form: str) -> None:
+    """List the queues that are paused or have something waiting."""
+    with asking(server, token_file) as asker:
+        views: list[View] = asker.get("queues")["queues"]
+    columns = [
+        Column("QUEUE", elastic=True),
+        Column("STATE"),
+        Column("WAITING JOBS", right=True),
+        Column("WHY", elastic=True),
+    ]
+    rows = [
+        [
+            view["name"],
+            "PAUSED" if view["paused"] else "OPEN",
+            view["waiting_jobs"],
+            view["reason"],
+        ]
+        for view in views
+    ]
+    emit_list(form, "queues", views, draw(columns, rows) if form in TABLES else "")
+
+
+@click.command()
+@click.argument("name")
+@_reason
+@server_options
+def pause(name: str, reason: str, server: str | None, token_file: Path | None) -> None:
+    """Give nothing more of a queue out; what runs goes on."""
+    with asking(server, token_file) as asker:
+        asker.post("queues", name, "pause", body=Reason(reason=reason))
+        note(
+            f"queue {clean(name)} is paused; "
+            f"`holdfast queue resume {clean(name)}{asker.options}` undoes it"
+        )
+
+
+@click.command()
+@click.argument("name")
+@_reason
+@server_options
+def resume(name: str, reason: str, server: str | None, token_file: Path | None) -> None:
+    """Give a queue out again."""
+    with asking(server, token_file) as asker:
+        asker.post("queues", name, "resume", body=Reason(reason=reason))
+        note(f"queue {clean(name)} is given out again")

@@ -1,0 +1,136 @@
+"""Looking at a server: the same views as a folder gives, asked for over HTTP."""
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from holdfast.cli.asking import Asker
+from holdfast.cli.errors import NOT_FOUND, Trouble
+from holdfast.cli.output import View
+from holdfast.cli.sources import LAST, Found, Wanted, ambiguous
+from holdfast.wire.http import Rejected
+
+PAGE: Final = 1_000
+MOST_TRANSACTIONS: Final = 1_000
+
+
+class FromServer:
+    """A server as it is now."""
+
+    def __init__(self, asker: Asker) -> None:
+        self.asker = asker
+
+    @property
+    def place(self) -> str:
+        return f"at {self.asker.url}"
+
+    @property
+    def options(self) -> str:
+        return self.asker.options
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def refresh(self) -> None:
+        """Every answer of a server is of now."""
+
+    def jobs(self, wanted: Wanted, limit: int = 0) -> Found:
+        pages = self._pages(
+            "jobs",
+            limit,
+            "jobs",
+            state=",".join(sorted(wanted.states)),
+            name=wanted.name,
+            namespace=wanted.namespace,
+            queue=wanted.queue,
+            label=[f"{key}={value}" for key, value in wanted.labels],
+        )
+        return _first(pages, limit)
+
+    def why_empty(self) -> str:
+        if self._newest() is not None:
+            return f"no such jobs {self.place}; `holdfast job list{self.options}` has all"
+        return f"no jobs {self.place} yet; `holdfast submit{self.options} -- echo hello` makes one"
+
+    def job(self, text: str) -> View:
+        if text == LAST:
+            newest = self._newest()
+            if newest is None:
+                raise Trouble(
+                    f"there is no job {self.place} yet. "
+                    f"`holdfast submit{self.options} -- echo hello` makes one.",
+                    NOT_FOUND,
+                )
+            return self.asker.get("jobs", newest["id"])
+        try:
+            return self.asker.get("jobs", text)
+        except Rejected as no:
+            if no.problem.code != "not_found":
+                raise
+        # A number is a whole name: 1 must never come to mean 17.
+        names = [] if not text or text.isdigit() else self._beginning(text)
+        if len(names) == 1:
+            return self.asker.get("jobs", names[0])
+        if names:
+            raise ambiguous(text, names)
+        raise Trouble(
+            f"there is no job {text} {self.place}. `holdfast job list{self.options}` lists what "
+            "there is.",
+            NOT_FOUND,
+        )
+
+    def _newest(self) -> View | None:
+        found = self.jobs(Wanted(), 1).views
+        return found[0] if found else None
+
+    def _beginning(self, text: str) -> list[str]:
+        ids = (view["id"] for view in self._pages("jobs", 0, "jobs"))
+        return [name for name in ids if name.startswith(text)]
+
+    def tasks(
+        self, job: View, indices: Sequence[int], states: frozenset[str], limit: int = 0
+    ) -> Found:
+        wanted = set(indices)
+        first, last = (indices[0], indices[-1]) if indices else (0, -1)
+        state = ",".join(sorted(states))
+        pages = self._pages(
+            "tasks", limit, "jobs", job["id"], "tasks", state=state, cursor=first or None
+        )
+        chosen = (view for view in _until(pages, last) if view["index"] in wanted)
+        return _first(chosen, limit)
+
+    def task(self, job: View, index: int) -> View:
+        return self.asker.get("tasks", job["id"], index)
+
+    def transactions(self, limit: int) -> list[View]:
+        # The server has a bound of its own on how much it tells at a time.
+        most = min(limit or MOST_TRANSACTIONS, MOST_TRANSACTIONS)
+        found: list[View] = self.asker.get("transactions", limit=most)["transactions"]
+        return found
+
+    def _pages(self, plural: str, limit: int, *path: object, **query: Any) -> Iterator[View]:
+        """Everything there is, page after page."""
+        page = min(limit + 1, PAGE) if limit else PAGE
+        cursor = query.pop("cursor", None)
+        while True:
+            told = self.asker.get(*path, limit=page, cursor=cursor, **query)
+            yield from told[plural]
+            cursor = told["next"]
+            if cursor is None:
+                return
+
+
+def _until(views: Iterator[View], last: int) -> Iterator[View]:
+    for view in views:
+        if view["index"] > last:
+            return
+        yield view
+
+
+def _first(views: Iterator[View], limit: int) -> Found:
+    if not limit:
+        every = list(views)
+        return Found(every, len(every))
+    found = list(islice(views, limit + 1))
+    return Found(found[:limit], None if len(found) > limit else len(found))

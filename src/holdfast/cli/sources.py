@@ -1,0 +1,93 @@
+"""Where commands that look get what they show: a folder of the log, or a server. One shape for
+both, so that everything is drawn from the same views by the same code."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from holdfast.cli.errors import USAGE, Trouble
+from holdfast.cli.output import View, note
+
+LAST: Final = "last"
+SHOWN: Final = 5
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which jobs a list is about. No states: those in any."""
+
+    states: frozenset[str] = frozenset()
+    name: str = ""
+    namespace: str = ""
+    queue: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class Found(Struct, frozen=True):
+    """A list, or its beginning. `total` is unknown where there is more than was asked for and
+    nobody counts it."""
+
+    views: list[View]
+    total: int | None
+
+    def tell(self, what: str) -> None:
+        """Say so where it is only the beginning."""
+        shown = len(self.views)
+        if self.total is None:
+            note(f"the first {shown} {what}; --limit 0 shows all")
+        elif shown < self.total:
+            note(f"{shown} of {self.total:,} {what}; --limit 0 shows all")
+
+
+class Source(Protocol):
+    """`place` is how a sentence names it; `options` leads a command back to it, with a space
+    before it. `limit` zero is none."""
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def options(self) -> str: ...
+
+    def now(self) -> int:
+        """When what it shows is the case, on the wall clock: ages end there."""
+        ...
+
+    def refresh(self) -> None:
+        """Show what is the case now, not what was the case when it was asked first."""
+        ...
+
+    def jobs(self, wanted: Wanted, limit: int = 0) -> Found:
+        """Jobs at a glance, newest first."""
+        ...
+
+    def why_empty(self) -> str:
+        """What to say where no job is found."""
+        ...
+
+    def job(self, text: str) -> View:
+        """The one job meant by an id, the beginning of one, or `last`."""
+        ...
+
+    def tasks(
+        self, job: View, indices: Sequence[int], states: frozenset[str], limit: int = 0
+    ) -> Found:
+        """Tasks of a job at a glance; no states: those in any."""
+        ...
+
+    def task(self, job: View, index: int) -> View:
+        """One task with its attempts."""
+        ...
+
+    def transactions(self, limit: int) -> list[View]:
+        """The newest transactions, the newest last."""
+        ...
+
+
+def ambiguous(text: str, names: Sequence[str]) -> Trouble:
+    """The beginning of several jobs names none of them."""
+    shown = ", ".join(names[:SHOWN])
+    more = ", …" if len(names) > SHOWN else ""
+    return Trouble(
+        f"{text} is the beginning of {len(names)} jobs: {shown}{more}. Write more of it.", USAGE
+    )

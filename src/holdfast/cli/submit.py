@@ -1,0 +1,185 @@
+"""`holdfast submit` and `holdfast run`: commands as jobs."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+import msgspec
+
+from holdfast.cli.asking import asking
+from holdfast.cli.config import load_config
+from holdfast.cli.instants import instant
+from holdfast.cli.options import output_option, server_options
+from holdfast.cli.output import View, draw_fields, emit, emit_json, emit_line, emit_one, note
+from holdfast.cli.pairs import pairs_of
+from holdfast.wire.amounts import duration_ms
+from holdfast.wire.bodies import Command, Submit
+from holdfast.wire.specs import spec_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What follows the program belongs to the program, with or without `--` before it.
+ITS_OWN: Final = {"allow_interspersed_args": False}
+
+_OPTIONS: Final = (
+    click.option("--name", default="", help="What to call it. [default: the program's name]"),
+    click.option("--cpus", type=click.FloatRange(min=0), default=1.0, show_default=True,
+                 help="Processors that a task needs."),
+    click.option("--memory", default="", metavar="SIZE", help="Memory it needs, such as 512Mi."),
+    click.option("--gpus", type=click.IntRange(min=0), default=0, help="GPUs that it needs."),
+    click.option("--retries", type=click.IntRange(min=0), default=0, show_default=True,
+                 help="How often a task that failed is tried again."),
+    click.option("--max-losses", type=click.IntRange(min=0), default=10, show_default=True,
+                 help="How often a task may lose its worker."),
+    click.option("--timeout", default="", metavar="DURATION", help="How long an attempt may take."),
+    click.option("--priority", type=int, default=0, help="Higher comes first."),
+    click.option("--queue", default="default", show_default=True, help="The queue it waits in."),
+    click.option("--namespace", help="[default: $HOLDFAST_NAMESPACE, else default]"),
+    click.option("-l", "--label", "labels", multiple=True, metavar="KEY=VALUE",
+                 help="A label; repeat for more."),
+    click.option("--env", multiple=True, metavar="KEY[=VALUE]",
+                 help="A variable for the command; without a value, that of yours. A value "
+                 "secret:NAME is looked up by the worker and stored nowhere."),
+    click.option("--cwd", default="", metavar="DIR",
+                 help="Where to run: absolute, or inside the folder that the task is given."),
+    click.option("--key", default="", help="Submitted again under this key, it is the same job."),
+    click.option("--delay", default="", metavar="DURATION", help="Not before so long from now."),
+    click.option("--not-before", default="", metavar="TIME", help="Not before this time."),
+    click.option("--deadline", default="", metavar="TIME|DURATION",
+                 help="Whatever has not ended by then is stopped."),
+    click.option("--on-disconnect", type=click.Choice(["stop"]),
+                 help="stop: it ends when its worker loses the server, so that two never run."),
+)  # fmt: skip
+
+
+def _describes(command: F) -> F:
+    """The options that say what a job is, given to the command as one `asked`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command(context_settings=ITS_OWN)
+@click.option("--array", type=click.IntRange(min=1), metavar="N",
+              help="So many tasks; each finds its number in $HOLDFAST_TASK_INDEX.")  # fmt: skip
+@_describes
+@click.option("--max-parallel", type=click.IntRange(min=0), default=0,
+              help="How many tasks may run at once.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Show what would be asked; ask nothing.")
+@click.option("--wait", is_flag=True, help="Wait for its end, and exit as `job wait` does.")
+@server_options
+@output_option
+@click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+def submit(
+    command: tuple[str, ...],
+    array: int | None,
+    max_parallel: int,
+    dry_run: bool,
+    wait: bool,
+    server: str | None,
+    token_file: Path | None,
+    form: str,
+    **asked: Any,
+) -> int:
+    """Submit a command as a job and print the job's id.
+
+    The command is a program and its arguments, never a line for a shell: write
+    `-- sh -c '...'` where a shell is meant.
+    """
+    body = _body(command, asked)
+    body.count, body.max_parallel = array or 0, max_parallel
+    _check(body)
+    if dry_run:
+        _preview(body, form)
+        return 0
+    with asking(server, token_file) as asker:
+        view = asker.post("jobs", body=body)
+        _tell(view, form)
+        if not wait:
+            return 0
+        from holdfast.cli.waiting import outcome_of, until_ended
+
+        with asker.patient() as patient:
+            return outcome_of([until_ended(patient, view, None)])
+
+
+@click.command(context_settings=ITS_OWN)
+@_describes
+@server_options
+@click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(command: tuple[str, ...], server: str | None, token_file: Path | None, **asked: Any) -> int:
+    """Run a command on a worker, wait for it, and end with its exit code.
+
+    Ctrl-C cancels it.
+    """
+    from holdfast.cli.running import follow
+
+    body = _body(command, asked)
+    _check(body)
+    with asking(server, token_file) as asker:
+        return follow(asker, asker.post("jobs", body=body))
+
+
+def _body(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
+    namespace = load_config().get("client.namespace", asked["namespace"])
+    return Submit(
+        kind="command",
+        name=asked["name"],
+        command=Command(argv=list(command), env=_environment(asked["env"]), cwd=asked["cwd"]),
+        cpus=asked["cpus"],
+        memory=asked["memory"],
+        gpus=asked["gpus"],
+        retries=asked["retries"],
+        max_losses=asked["max_losses"],
+        timeout=asked["timeout"],
+        priority=asked["priority"],
+        queue=asked["queue"],
+        namespace=namespace,
+        labels=pairs_of(asked["labels"], "--label"),
+        key=asked["key"],
+        delay=asked["delay"],
+        not_before=instant(asked["not_before"], "--not-before"),
+        deadline=instant(asked["deadline"], "--deadline"),
+        on_disconnect=asked["on_disconnect"] or "",
+    )
+
+
+def _environment(texts: tuple[str, ...]) -> dict[str, str]:
+    """`KEY=VALUE`, or `KEY` for the value it has here."""
+    told = []
+    for text in texts:
+        if "=" not in text:
+            if text not in os.environ:
+                raise click.BadParameter(f"{text} is not set here", param_hint="--env")
+            text = f"{text}={os.environ[text]}"
+        told.append(text)
+    return pairs_of(told, "--env")
+
+
+def _check(body: Submit) -> None:
+    """Mistakes are told where they were made, before anything is sent."""
+    try:
+        spec_of(body)
+        duration_ms(body.delay or None, "delay")
+    except (ValueError, OverflowError) as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _preview(body: Submit, form: str) -> None:
+    view: View = msgspec.to_builtins(body)
+    view["kind"] = body.kind
+    if form in ("json", "jsonl"):
+        (emit_json if form == "json" else emit_line)(view)
+        return
+    command = body.command or Command(argv=[])
+    fields = [("command", msgspec.json.encode(command.argv).decode())]
+    fields += [(name.replace("_", " "), value) for name, value in view.items() if name != "command"]
+    fields += [("env", ", ".join(command.env)), ("cwd", command.cwd)]
+    emit(draw_fields(fields))
+    note("nothing was submitted")
+
+
+def _tell(view: View, form: str) -> None:
+    emit_one(form, {"id": view["id"]}, f"{view['id']}\n")

@@ -1,0 +1,217 @@
+"""A server as people start it, the command line that finds it, and a worker played by hand."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from holdfast.cli.main import main
+from holdfast.core.ids import WorkerId
+from holdfast.wire.exchange import Capacity, Done, Exchange, Failed, Hello, Reply, Run, Started
+from holdfast.wire.http import Http, Server
+
+PATIENCE_S = 60
+EXCHANGES_MAX = 4
+KEPT = ("HOLDFAST_SEED",)
+
+
+class Served:
+    """`holdfast serve` on a free port. Its files are where those of a user would be."""
+
+    def __init__(self, home: Path, *options: str) -> None:
+        self.home = home
+        self.options = options
+        self.data = home / "data"
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("HOLDFAST_") or name in KEPT
+        }
+        self.environment |= {
+            f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE")
+        }
+        self.environment["XDG_RUNTIME_DIR"] = str(home / "runtime")
+        self.process = self._start("127.0.0.1:0")
+
+    def _start(self, listen: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "holdfast", "serve"),
+                *("--data", str(self.data), "--listen", listen, *self.options),
+            ],
+            env=self.environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        told = []
+        for line in process.stderr:
+            told.append(line)
+            if line.startswith("then"):
+                return process
+        process.communicate(timeout=PATIENCE_S)
+        raise AssertionError("".join(told))
+
+    @property
+    def token_file(self) -> Path:
+        return self.home / "config" / "holdfast" / "token"
+
+    @property
+    def url(self) -> str:
+        return self.token_file.with_name("token.server").read_text().strip()
+
+    def restart(self) -> None:
+        """The same server again, where it was."""
+        listen = self.url.removeprefix("http://")
+        self.stop()
+        self.process = self._start(listen)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=PATIENCE_S)
+
+    def http(self) -> Http:
+        return Http(Server(url=self.url, token=self.token_file.read_text().strip()))
+
+
+class Hand:
+    """A worker that does what the test says and nothing else."""
+
+    def __init__(self, http: Http, name: str) -> None:
+        self.name = name
+        self._http = http
+        self._number = 0
+        self._held: list[int] = []
+        self._given: list[tuple[Run, int, int]] = []
+
+    def exchange(
+        self,
+        *,
+        started: tuple[Started, ...] = (),
+        done: tuple[Done, ...] = (),
+        failed: tuple[Failed, ...] = (),
+    ) -> Reply:
+        self._number += 1
+        message = Exchange(
+            worker=WorkerId(self.name),
+            incarnation=7,
+            number=self._number,
+            seen=self._number - 1,
+            capacity=Capacity(slots=4, cpus_milli=4_000, memory_bytes=2**30, gpus=0),
+            started=started,
+            done=done,
+            failed=failed,
+            released=(),
+            held=tuple(self._held),
+            occupied=len(self._held),
+            draining=False,
+            hello=Hello("here", 1, "0.1.0", "", (("zone", "eu"),)),
+        )
+        reply = self._http.post("/api/v1/exchange", message, Reply)
+        for run in reply.runs:
+            self._given += [(run, item.index, item.lease_id) for item in run.items]
+            self._held += [item.lease_id for item in run.items]
+        return reply
+
+    def take(self, count: int = 1) -> list[tuple[Run, int, int]]:
+        """So many leased tasks: the run, the index and the lease of each."""
+        for _ in range(EXCHANGES_MAX):
+            if len(self._given) >= count:
+                taken, self._given = self._given[:count], self._given[count:]
+                return taken
+            self.exchange()
+        raise AssertionError(f"only {len(self._given)} of {count} tasks were given out")
+
+    def succeed(self, *leased: tuple[Run, int, int]) -> None:
+        self._start(*leased)
+        self._drop(*leased)
+        self.exchange(
+            done=tuple(Done(run.job_id, i, lease, 5, b"\xc0") for run, i, lease in leased)
+        )
+
+    def fail(self, *leased: tuple[Run, int, int], exit_code: int = 1) -> None:
+        self._start(*leased)
+        self._drop(*leased)
+        self.exchange(
+            failed=tuple(
+                Failed(run.job_id, i, lease, 5, "failed", f"exit {exit_code}", "", exit_code)
+                for run, i, lease in leased
+            )
+        )
+
+    def _start(self, *leased: tuple[Run, int, int]) -> None:
+        self.exchange(started=tuple(Started(run.job_id, i, lease, 1) for run, i, lease in leased))
+
+    def _drop(self, *leased: tuple[Run, int, int]) -> None:
+        gone = {lease for _, _, lease in leased}
+        self._held = [lease for lease in self._held if lease not in gone]
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Outcome]
+
+
+@pytest.fixture
+def begin_server(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    """A server that a test has for itself."""
+    begun: list[Served] = []
+
+    def begin(*options: str) -> Served:
+        begun.append(Served(tmp_path / f"server-{len(begun)}", *options))
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        each.stop()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server for the tests of a module."""
+    found = Served(tmp_path_factory.mktemp("served"))
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture
+def hand(served: Served, request: pytest.FixtureRequest) -> Iterator[Hand]:
+    """A worker of this test alone."""
+    http = served.http()
+    try:
+        yield Hand(http, request.node.name[:60])
+    finally:
+        http.close()
+
+
+@pytest.fixture
+def call(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Call:
+    """The command as a user of this server types it, in this process."""
+    for name in os.environ:
+        if name.startswith("HOLDFAST_") and name not in KEPT:
+            monkeypatch.delenv(name)
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in served.environment.items():
+        if name.startswith("XDG_"):
+            monkeypatch.setenv(name, value)
+
+    def typed(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Outcome(code, out, err)
+
+    return typed
