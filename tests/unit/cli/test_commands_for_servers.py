@@ -164,7 +164,7 @@ def test_a_shell_gets_the_script_that_completes(run, shell: str) -> None:
     ("words", "found"),
     [
         ("holdfast jo", {"job"}),
-        ("holdfast job ", {"list", "show", "wait", "cancel", "retry"}),
+        ("holdfast job ", {"list", "show", "wait", "cancel", "explain", "retry"}),
         ("holdfast task re", {"reschedule"}),
         ("holdfast job list --st", {"--state"}),
         ("holdfast ge", set()),

@@ -24,7 +24,7 @@ FLAGS: dict[str, Any] = {
     "pass_on": (),
     "secret_files": None,
     "scratch": None,
-    "drain_timeout": "30s",
+    "drain_timeout": "30s", "exit_when_drained": False,
     "connect_timeout": "10s",
 }
 
