@@ -172,3 +172,15 @@ def test_transactions_are_the_newest_with_the_newest_last(inside):
         assert told[-1]["time"].endswith("Z")
 
     inside(story)
+
+
+def test_a_name_that_nobody_knows_may_not_follow_a_path(inside):
+    async def story(house):
+        told = await house.get("/jobs?stat=RUNNING")
+        assert (told.status, told.code) == (422, "invalid")
+        assert "'stat' may not follow this path; known: state, name" in told.value["detail"]
+        assert (await house.post("/jobs/1/cancel?reason=no")).code == "invalid"
+        # Whoever watches over processes may add what they like.
+        assert (await house.get("/livez?at=1", token="")).status == 200
+
+    inside(story)
