@@ -149,6 +149,37 @@ def test_an_endpoint_lives_as_long_as_its_lease(inside):
     inside(story)
 
 
+def test_an_endpoint_is_replaced_only_where_it_is_the_one_that_was_meant(inside):
+    async def story(house):
+        where = await one_lease(house)
+        body = {**where, "worker": "w1", "incarnation": 1, "address": "10.0.0.1:9"}
+
+        async def put(address: str, **headers: str):
+            return await house.ask("PUT", "/endpoints/a", {**body, "address": address}, **headers)
+
+        missing = await put("x:1", if_match='"other"')
+        assert (missing.status, missing.code) == (412, "precondition_failed")
+        assert (await put("x:1", if_match="*")).status == 412
+        first = await put("x:1", if_none_match="*")
+        assert first.status == 200
+        assert (await put("x:2", if_none_match="*")).status == 412
+        tag = first.headers["etag"]
+        listed = (await house.get("/endpoints?name=a")).value["endpoints"][0]
+        assert (listed["address"], listed["etag"]) == ("x:1", tag)
+        assert (await put("x:1")).headers["etag"] == tag
+        second = await put("x:2", if_match=f'"zz", {tag}')
+        assert second.headers["etag"] != tag
+        stale = await put("x:3", if_match=tag)
+        assert (stale.status, second.headers["etag"] in stale.value["detail"]) == (412, True)
+        assert (await put("x:3", if_match=f"W/{second.headers['etag']}")).status == 412
+        assert (await put("x:3", if_match="*")).status == 200
+        # Whoever has lost the lease is told that, whatever they believe.
+        body["lease_id"] = 99
+        assert (await put("x:4", if_match="*")).code == "lease_lost"
+
+    inside(story)
+
+
 def test_tokens_are_made_listed_used_and_revoked(inside):
     async def story(house):
         made = await house.post("/tokens", {"name": "ci", "scopes": ["submit"], "ttl": "1h"})

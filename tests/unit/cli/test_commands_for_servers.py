@@ -41,7 +41,10 @@ def test_every_code_that_a_server_knows_is_known_here() -> None:
     from holdfast.api.problems import CODES as THEIRS
     from holdfast.cli.errors import CODES, CONFLICT
 
-    conflicts = {"conflict", "invalid_transition", "lease_lost", "job_sealed", "key_reused"}
+    conflicts = {
+        *("conflict", "invalid_transition", "lease_lost", "job_sealed", "key_reused"),
+        "precondition_failed",
+    }
     assert set(THEIRS) - conflicts <= set(CODES)
     assert CONFLICT not in CODES.values()
 
