@@ -284,3 +284,28 @@ def test_a_silent_log_shows_that_its_reader_is_heard(inside, monkeypatch):
         await following.task
 
     inside(story)
+
+
+def test_so_many_may_follow_the_log_and_no_more(inside, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(events_module, "MOST_FOLLOWERS", 2)
+
+    async def follow(house):
+        gone, heard = asyncio.Event(), asyncio.Queue()
+        task = asyncio.ensure_future(house.get("/events", gone=gone, heard=heard))
+        await heard.get()
+        return gone, task
+
+    async def story(house):
+        first, second = await follow(house), await follow(house)
+        told = await house.get("/events")
+        assert (told.status, told.code) == (503, "queue_full")
+        assert told.headers["retry-after"] == "5"
+        first[0].set()
+        await first[1]
+        third = await follow(house)
+        for gone, task in (second, third):
+            gone.set()
+            assert (await task).status == 200
+        assert house.service.followers == 0
+
+    inside(story)
