@@ -7,7 +7,7 @@ only we can mend has a `trace_id` that the server's own log has too.
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from hashlib import blake2b
 from logging import getLogger
 from typing import Final
@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.api.call import Answer, Answered, Call, Stream, Text
+from holdfast.api.call import Answer, Answered, Call, Raw, Stream, Text
 from holdfast.api.identity import NOBODY, PUBLIC, Identity, identify
 from holdfast.api.limits import Door, Rates
 from holdfast.api.matching import Paths
@@ -90,14 +90,17 @@ class Api:
         headers = request.headers
         self._door.check(headers.get("host", ""), headers.get("origin", ""))
         route, values, identity = self._enter(request)
-        content = await _content(request, route.most_bytes)
+        chunks = _chunks(request, route.most_bytes)
+        content = b"" if route.raw else await _whole(chunks)
         call = Call(
             service=self.service,
             identity=identity,
             path=values,
             query=_query(request.scope["query_string"], route),
             headers=headers,
+            content=content,
             gone=_leaving(request),
+            chunks=chunks,
         )
         if route.body is not None:
             call.body = read_body(route.body, content, headers.get("content-type", ""))
@@ -128,7 +131,7 @@ class Api:
                 f"{request.method[:20]} is not for this path; it takes {allowed}",
                 headers={"allow": allowed},
             )
-        if not identity.may(route.scope):
+        if not identity.may(route.scope) and not (route.also and identity.may(route.also)):
             raise Declined("forbidden", f"this needs a token with the scope {route.scope!r}")
         if route.keyed:
             self._rates.spend(identity.token_id)
@@ -158,27 +161,34 @@ def _target(request: Request) -> str:
     return f"{_raw_path(request.scope)}?{request.scope['query_string'].decode('latin-1')}"
 
 
-async def _content(request: Request, most: int) -> bytes:
-    """The body, or the refusal to read more than is good for us."""
+async def _chunks(request: Request, most: int) -> AsyncIterator[bytes]:
+    """The body as it comes, or the refusal to read more than is good for us."""
     told = request.headers.get("content-length", "0")
     too_much = Declined(
         "too_large", f"a body here has at most {most} bytes", headers={"connection": "close"}
     )
     if told.isdigit() and (len(told) > 12 or int(told) > most):
         raise too_much
-    chunks: list[bytes] = []
     size = 0
     try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > most:
+                raise too_much
+            yield chunk
+    except ClientDisconnect:
+        raise Declined("not_ready", "the asker has left") from None
+
+
+async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
+    """All of a body that is short and comes soon."""
+    try:
         async with asyncio.timeout(BODY_S):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > most:
-                    raise too_much
-                chunks.append(chunk)
+            parts = [chunk async for chunk in chunks]
     except TimeoutError as error:
         late = f"the body did not arrive within {BODY_S:g} s"
         raise Declined("malformed", late, headers={"connection": "close"}) from error
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _leaving(request: Request) -> Callable[[], Awaitable[None]]:
@@ -190,7 +200,10 @@ def _leaving(request: Request) -> Callable[[], Awaitable[None]]:
     return gone
 
 
-def _response(request: Request, answered: Answer | Text) -> Response:
+def _response(request: Request, answered: Answer | Text | Raw) -> Response:
+    if isinstance(answered, Raw):
+        headers = {"cache-control": "no-store", **dict(answered.headers)}
+        return Response(answered.content, 200, headers, "application/octet-stream")
     if isinstance(answered, Text):
         return Response(answered.text, media_type=answered.content_type)
     msgpack = wants_msgpack(request.headers.get("accept", ""))
@@ -219,6 +232,7 @@ async def _send_stream(stream: Stream, send: Send) -> None:
         (b"cache-control", b"no-store"),
         (b"x-accel-buffering", b"no"),
     ]
+    headers += [(name.encode(), value.encode()) for name, value in stream.headers]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     async for chunk in stream.chunks:
         await send({"type": "http.response.body", "body": chunk, "more_body": True})

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.api.identity import Identity
 from holdfast.api.problems import Declined
@@ -32,10 +32,11 @@ class Answer(Struct, frozen=True):
 
 
 class Stream(Struct, frozen=True):
-    """An answer that goes on until somebody has had enough."""
+    """An answer in pieces: until somebody has had enough, or until there is no more."""
 
     content_type: str
     chunks: AsyncIterator[bytes]
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Text(Struct, frozen=True):
@@ -45,7 +46,14 @@ class Text(Struct, frozen=True):
     text: str
 
 
-Answered = Answer | Stream | Text
+class Raw(Struct, frozen=True):
+    """An answer that is bytes, and what is to be known about them in headers."""
+
+    content: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Answered = Answer | Stream | Text | Raw
 
 
 class Done(Struct, frozen=True):
@@ -59,6 +67,13 @@ class Done(Struct, frozen=True):
         return next((event for event in self.events if isinstance(event, kind)), None)
 
 
+async def nothing() -> AsyncIterator[bytes]:
+    """A body, or an answer, without a byte in it."""
+    none: tuple[bytes, ...] = ()
+    for chunk in none:
+        yield chunk
+
+
 async def forever() -> None:
     """For whoever cannot go away."""
     await asyncio.Event().wait()
@@ -68,6 +83,8 @@ class Call(Struct):
     """A request as the functions of this room see it.
 
     `key` and `digest` name it where it may be repeated. `gone` returns when the asker has left.
+    `body` is what `content` says, where the route takes one; `chunks` is the body of a route that
+    takes it raw, as it comes.
     """
 
     service: Service
@@ -75,10 +92,12 @@ class Call(Struct):
     path: Mapping[str, str] = {}
     query: Mapping[str, list[str]] = {}
     headers: Mapping[str, str] = {}
+    content: bytes = b""
     body: Any = None
     key: str = ""
     digest: bytes = b""
     gone: Callable[[], Awaitable[None]] = forever
+    chunks: AsyncIterator[bytes] = field(default_factory=nothing)
 
     def one(self, name: str, otherwise: str = "") -> str:
         """A value of the query that is given once, or not at all."""

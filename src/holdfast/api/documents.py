@@ -55,17 +55,25 @@ def _operation(route: Route) -> dict[str, Any]:
         "tags": [route.path.split("/")[1]],
         "parameters": _parameters(route),
         "responses": _responses(route),
-        "x-scope": route.scope or "public",
+        "x-scope": _scope(route),
     }
     if route.scope == PUBLIC:
         told["security"] = []
+    if route.takes:
+        told["requestBody"] = {"required": False, "content": {route.takes: {}}}
     if route.body is not None:
         schema = {"$ref": _SCHEMA.format(name=route.body.__name__)}
         told["requestBody"] = {
             "required": _needs_fields(route.body),
             "content": {"application/json": {"schema": schema}, "application/msgpack": {}},
         }
+    if route.raw:
+        told["requestBody"] = {"required": True, "content": {"application/octet-stream": {}}}
     return told
+
+
+def _scope(route: Route) -> str:
+    return f"{route.scope} or {route.also}" if route.also else route.scope or "public"
 
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
@@ -90,7 +98,7 @@ def _responses(route: Route) -> dict[str, Any]:
     told: dict[str, Any] = {
         str(route.status): {"description": route.summary, "content": {route.answers: {}}}
     }
-    if route.status != 200 and route.method == "POST":
+    if route.status != 200 and route.method in ("POST", "PUT"):
         told["200"] = {"description": "It was there already", "content": {route.answers: {}}}
     for status in sorted({status for status, _ in CODES.values() if status < 500} | {503}):
         titles = [title for known, title in CODES.values() if known == status]
@@ -106,7 +114,7 @@ def page(table: Iterable[Route]) -> str:
     """The routes and the codes on one page, with nothing fetched from elsewhere."""
     rows = "".join(
         f"<tr><td><code>{route.method}</code></td><td><code>{escape(PREFIX + route.path)}</code>"
-        f"</td><td>{route.scope or 'public'}</td><td>{_body(route)}</td>"
+        f"</td><td>{_scope(route)}</td><td>{_body(route)}</td>"
         f"<td>{escape(route.summary)}</td></tr>\n"
         for route in table
     )
@@ -118,6 +126,8 @@ def page(table: Iterable[Route]) -> str:
 
 
 def _body(route: Route) -> str:
+    if route.raw:
+        return "bytes"
     return f"<code>{route.body.__name__}</code>" if route.body is not None else ""
 
 

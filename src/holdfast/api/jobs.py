@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.api.bundles import check_bundle
 from holdfast.api.call import Answer, Call, Done, job_of
 from holdfast.api.paging import jobs_page
 from holdfast.api.problems import Declined
@@ -37,6 +38,7 @@ async def submit(call: Call) -> Answer:
     def ask(coordinator: Coordinator) -> Decision:
         if len(coordinator.state.jobs) >= MOST_JOBS:
             raise Declined("queue_full", "too many jobs wait", headers={"retry-after": "10"})
+        check_bundle(call, command.spec.bundle)
         decision = call.decide(coordinator, command)
         if isinstance(decision, Accepted) and isinstance(decision.answer, str):
             told.update(_introduced(call, coordinator, JobId(decision.answer)))

@@ -1,7 +1,7 @@
 """Why a request got no other answer: stable codes, each with its status and its title."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from holdfast.wire.bodies import Problem
 
@@ -17,6 +17,7 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "invalid_transition": (409, "Its state does not allow this"),
     "lease_lost": (409, "The lease is not current"),
     "job_sealed": (409, "The job takes no more items"),
+    "offset_gap": (409, "Something is missing before this"),
     "gone": (410, "It was here and is no longer kept"),
     "precondition_failed": (412, "It is not as it was"),
     "too_large": (413, "This is too much"),
@@ -40,6 +41,7 @@ class Declined(Exception):
         *,
         reasons: Sequence[str] = (),
         headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
         self.code = code
@@ -47,6 +49,7 @@ class Declined(Exception):
         self.detail = detail
         self.reasons = list(reasons)
         self.headers = dict(headers or {})
+        self.extra = dict(extra or {})
 
     def problem(self, *, instance: str, trace_id: str = "") -> Problem:
         status, title = CODES[self.code]
@@ -59,4 +62,5 @@ class Declined(Exception):
             instance=instance,
             reasons=self.reasons,
             trace_id=trace_id,
+            extra=self.extra,
         )

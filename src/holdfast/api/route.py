@@ -15,7 +15,9 @@ Answerer = Callable[[Call], Awaitable[Answered]]
 
 class Route(Struct, frozen=True):
     """Method, path, who may, what it takes. `keyed`: a repeat is known by its Idempotency-Key;
-    `query` names what may follow the path; `status` and `answers` are for the documents."""
+    `query` names what may follow the path; `status`, `answers` and, for a body that is only
+    bytes, `takes` are for the documents. `also` is another scope that is enough. `raw`: the body
+    is any bytes, given on as they come."""
 
     method: str
     path: str
@@ -27,6 +29,9 @@ class Route(Struct, frozen=True):
     keyed: bool = True
     status: int = 200
     answers: str = "application/json"
+    takes: str = ""
+    also: str = ""
+    raw: bool = False
 
     @property
     def summary(self) -> str:

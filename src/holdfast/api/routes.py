@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.api import (
+    bundles,
     documents,
     endpoints,
     events,
@@ -15,6 +16,7 @@ from holdfast.api import (
     explain,
     health,
     jobs,
+    logs,
     metrics,
     queues,
     tasks,
@@ -32,6 +34,9 @@ from holdfast.wire.exchange import Exchange
 __all__ = ["PREFIX", "TABLE", "Route"]
 
 EXCHANGE_BYTES: Final = 8 * 1024 * 1024
+BUNDLE_BYTES: Final = 4 * 1024 * 1024 * 1024
+"""More than any server takes: what one does take is the setting of its store."""
+BYTES: Final = "application/octet-stream"
 HTML: Final = "text/html; charset=utf-8"
 
 
@@ -101,9 +106,16 @@ TABLE: Final[tuple[Route, ...]] = (
         "DELETE", "/endpoints/{name}", "worker", endpoints.remove,
         query=("job_id", "index", "lease_id", "worker", "incarnation"),
     ),
+    Route(
+        "PUT", "/bundles/{digest}", "submit", bundles.put,
+        most_bytes=BUNDLE_BYTES, status=201, raw=True,
+    ),
+    Route("HEAD", "/bundles/{digest}", "read", bundles.look, answers=BYTES, also="worker"),
+    Route("GET", "/bundles/{digest}", "read", bundles.get, answers=BYTES, also="worker"),
     _get("/tokens", "admin", tokens.list_tokens),
     _post("/tokens", "admin", tokens.issue, bodies.NewToken, 201),
     Route("DELETE", "/tokens/{id}", "admin", tokens.revoke),
+    *logs.ROUTES,
     _get("/watch", "read", watch.listen, answers="application/x-holdfast-watch"),
     _post("/watch/{stream}", "read", watch.add, bodies.Watch),
 )  # fmt: skip

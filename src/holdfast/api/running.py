@@ -12,6 +12,7 @@ from typing import Any, Final
 import uvicorn
 from msgspec import Struct
 
+from holdfast.api import logs
 from holdfast.api.app import REQUESTS_PER_SECOND, Api
 from holdfast.api.credentials import Admission, admit, admit_workers, write_address
 from holdfast.api.crew import Crew
@@ -20,6 +21,7 @@ from holdfast.api.listening import Address, CannotListen
 from holdfast.api.protocol import BoundedHead
 from holdfast.api.service import Service
 from holdfast.api.signals import Stop, dump, obeyed, tell_manager
+from holdfast.coordinator.output import Quota
 from holdfast.coordinator.ports import Faults
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.settings import Settings
@@ -41,6 +43,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     token_file: Path
     term_ms: int
     settings: Settings = Settings()
+    output: Quota = Quota()
     workers: int = 0
     tls_cert: str = ""
     tls_key: str = ""
@@ -82,7 +85,8 @@ async def serve(
     """Serve until a signal ends it. `LogFailed` where the log did."""
     served = Served(taken, plan.settings, term_ms=plan.term_ms, faults=faults)
     served.engine.start()
-    service = Service(served)
+    service = Service(served, plan.output)
+    sweeping = asyncio.ensure_future(logs.keep_tidy(service))
     try:
         admission = await admit(served, plan.token_file)
         url = plan.address.url(tls=bool(plan.tls_cert), near=True)
@@ -102,6 +106,8 @@ async def serve(
                 await crew.stop(0 if web.force_exit else DRAIN_S)
     finally:
         failure = served.coordinator.failure
+        sweeping.cancel()
+        await service.output.close()
         await served.close()
     if failure is not None:
         raise LogFailed(

@@ -6,7 +6,10 @@ from typing import Final
 
 from holdfast.api.lines import JobLine
 from holdfast.api.streams import Streams
+from holdfast.coordinator.output import FOLDER, OutputStore, Quota
+from holdfast.coordinator.outputdesk import OutputDesk
 from holdfast.coordinator.serving import Served
+from holdfast.coordinator.tenants import Tenants
 
 JITTER_MS: Final = 100
 
@@ -15,7 +18,7 @@ class Service:
     """A served coordinator while it takes requests. `leaving` is set when it stops doing so;
     `followers` counts those who are told the log as it grows."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, quota: Quota | None = None) -> None:
         self.served = served
         self.leaving = asyncio.Event()
         self.answered: Counter[int] = Counter()
@@ -25,6 +28,8 @@ class Service:
         # Now, while nobody waits: a million jobs are a walk.
         self.line.follow(served.coordinator.state)
         self.streams = Streams(served)
+        self.output = OutputDesk(OutputStore(served.log.path / FOLDER, quota))
+        self.tenants = Tenants(served)
 
     def wall(self, instant: int) -> int:
         """What the wall clock showed, or will show, at an instant of log time."""

@@ -50,6 +50,8 @@ SETTINGS: Final = (
     Setting("server.insecure", bool, False, "allow other machines to connect without TLS"),
     Setting("server.history", str, "256Mi", "how much log is kept to look back on"),
     Setting("server.archive", str, "", "where older log is moved; empty: it is deleted"),
+    Setting("server.output", str, "1Gi", "how much of what tasks print is kept in all"),
+    Setting("server.output_stream", str, "4Mi", "how much of one stream of one attempt is kept"),
     Setting("server.keep_finished", int, 10_000, "how many finished jobs stay at hand"),
     Setting("worker.name", str, "", "what the worker is called"),
     Setting("worker.slots", int, 0, "how many tasks run at once; 0: one a processor"),

@@ -13,7 +13,7 @@ Advance = Callable[[int], None]
 def bar(title: str, total: int) -> Iterator[Advance]:
     """Draw how far something is, on stderr: stdout is for what was asked for."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield _nowhere
+        yield nowhere
         return
     # Drawing is worth its import only where there is somebody to look.
     from rich.console import Console
@@ -28,5 +28,5 @@ def bar(title: str, total: int) -> Iterator[Advance]:
         yield lambda count: drawn.advance(line, count)
 
 
-def _nowhere(count: int) -> None:
+def nowhere(count: int) -> None:
     """Nobody looks."""

@@ -15,6 +15,7 @@ from holdfast.cli.errors import USAGE, Trouble, say
 from holdfast.cli.loglines import log_to_stderr
 from holdfast.cli.output import typed
 from holdfast.cli.reading import data_option, folder_of
+from holdfast.coordinator.output import Quota
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.taking import take_folder
 from holdfast.wire.amounts import duration_ms, size_bytes
@@ -58,7 +59,8 @@ def serve(
     """
     config = load_config()
     told = {name: config.get(f"server.{name}", flag) for name, flag in flags.items()}
-    told["keep_finished"] = config.get("server.keep_finished")
+    for name in ("keep_finished", "output", "output_stream"):
+        told[name] = config.get(f"server.{name}")
     try:
         plan = _plan(told, hosts=hosts, per_second=rate, access_log=access_log)
     except ValueError as error:
@@ -93,6 +95,10 @@ def _plan(told: dict[str, Any], **rest: Any) -> Plan:
             history_bytes=size_bytes(told["history"], "--history"),
             archive=Path(told["archive"]) if told["archive"] else None,
             keep_finished=told["keep_finished"],
+        ),
+        output=Quota(
+            all_bytes=size_bytes(told["output"], "server.output"),
+            stream_bytes=size_bytes(told["output_stream"], "server.output_stream"),
         ),
         workers=told["workers"],
         tls_cert=cert,

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from holdfast.cli.asking import asking
+from holdfast.cli.bundles import brought, digest_of
 from holdfast.cli.config import load_config
 from holdfast.cli.instants import instant
 from holdfast.cli.options import output_option, server_options
@@ -44,6 +45,9 @@ _OPTIONS: Final = (
                  "secret:NAME is looked up by the worker and stored nowhere."),
     click.option("--cwd", default="", metavar="DIR",
                  help="Where to run: absolute, or inside the folder that the task is given."),
+    click.option("--bundle", metavar="DIR",
+                 help="Bring this folder along: the command runs inside a copy that it cannot "
+                 "change. What .holdfastignore names is left out."),
     click.option("--key", default="", help="Submitted again under this key, it is the same job."),
     click.option("--delay", default="", metavar="DURATION", help="Not before so long from now."),
     click.option("--not-before", default="", metavar="TIME", help="Not before this time."),
@@ -92,9 +96,13 @@ def submit(
     body.count, body.max_parallel = array or 0, max_parallel
     _check(body)
     if dry_run:
+        if asked["bundle"]:
+            body.bundle = digest_of(asked["bundle"])
         _preview(body, form)
         return 0
     with asking(server, token_file) as asker:
+        if asked["bundle"]:
+            body.bundle = brought(asker, asked["bundle"])
         view = asker.post("jobs", body=body)
         _tell(view, form)
         if not wait:
@@ -119,6 +127,8 @@ def run(command: tuple[str, ...], server: str | None, token_file: Path | None, *
     body = _body(command, asked)
     _check(body)
     with asking(server, token_file) as asker:
+        if asked["bundle"]:
+            body.bundle = brought(asker, asked["bundle"])
         return follow(asker, asker.post("jobs", body=body))
 
 

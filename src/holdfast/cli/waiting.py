@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ from holdfast.cli.asking import Asker, asking
 from holdfast.cli.errors import CANCELLED, REFUSED, TIMED_OUT, Trouble
 from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import TABLES, View, emit_list, note
-from holdfast.cli.progress import Advance, bar
+from holdfast.cli.progress import Advance, bar, nowhere
 from holdfast.cli.selectors import UNFINISHED, find_jobs
 from holdfast.cli.servers import FromServer
 from holdfast.cli.tables import jobs_table
@@ -134,13 +135,16 @@ def until_ended(
     view: View,
     deadline: Deadline | None,
     states: frozenset[str] = frozenset(),
+    *,
+    is_quiet: bool = False,
 ) -> View:
-    """The job when it has ended, or is in one of these states; `OutOfTime` where it is not."""
+    """The job when it has ended, or is in one of these states; `OutOfTime` where it is not.
+    `is_quiet`: the terminal belongs to somebody else."""
     patience = deadline or Deadline(None)
     if view["state"] in states or view["state"] not in UNFINISHED:
         return view
     has_eyes = sys.stderr is not None and sys.stderr.isatty()
-    with bar(f"job {view['id']}", view["tasks"]) as advance:
+    with nullcontext(nowhere) if is_quiet else bar(f"job {view['id']}", view["tasks"]) as advance:
         meter = _Meter(advance)
         workers = _Workers(asker)
         while view["state"] in UNFINISHED and view["state"] not in states:

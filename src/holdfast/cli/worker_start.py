@@ -25,13 +25,17 @@ from holdfast.core.ids import WorkerId
 from holdfast.version import VERSION
 from holdfast.wire.amounts import duration_ms, size_bytes
 from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
+from holdfast.wire.http import Http
 from holdfast.wire.http_async import AsyncHttp, Rejected, Server, Unreachable
 from holdfast.worker.agent import Agent
+from holdfast.worker.bundles import BundleCache, fetch_over
 from holdfast.worker.commands import CommandExecutor
 from holdfast.worker.mixed import MixedExecutor
 from holdfast.worker.naming import NameLock, NameTaken
+from holdfast.worker.printed import Printed
 from holdfast.worker.processes import ProcessExecutor
 from holdfast.worker.remote import Remote, Terms
+from holdfast.worker.supplied import SuppliedExecutor
 from holdfast.worker.surroundings import SECRET_VARIABLE, Surroundings
 
 UNREACHABLE: Final = IN_USE
@@ -110,6 +114,20 @@ NAME_MAX: Final = 200
     help="Where commands work. [default: your state folder]",
 )
 @click.option(
+    "--bundles",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Where bundles are unpacked; workers of a machine may share it. "
+    "[default: your cache folder]",
+)
+@click.option(
+    "--bundles-size",
+    default="4Gi",
+    show_default=True,
+    metavar="SIZE",
+    help="How much of them is kept; what was used longest ago goes first.",
+)
+@click.option(
     "--drain-timeout",
     envvar="HOLDFAST_WORKER__DRAIN_TIMEOUT",
     default="30s",
@@ -172,6 +190,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     pass_on: tuple[str, ...]
     secret_files: Path | None
     scratch: Path
+    bundles: Path
+    bundles_bytes: int
     pickle: bool
     terms: Terms
 
@@ -207,6 +227,8 @@ def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
         pass_on=flags["pass_on"],
         secret_files=flags["secret_files"],
         scratch=scratch.absolute() / _place(name, server.url),
+        bundles=flags["bundles"] or Path(platformdirs.user_cache_dir("holdfast")) / "bundles",
+        bundles_bytes=size_bytes(flags["bundles_size"], "--bundles-size"),
         pickle=flags["pickle"],
         terms=Terms(
             greeting=f"connected to {server.url}, with room for {slots} at once",
@@ -262,21 +284,33 @@ class Waker:
 async def _work(plan: Plan, lock: NameLock) -> int:
     waker = Waker()
     slots = plan.capacity.slots
+    incarnation = int(time.time() * 1_000)
+    prints = Printed(plan.server, plan.name, incarnation, plan.scratch / "prints", slots)
+    fetching = Http(plan.server)
+    cache = BundleCache(plan.bundles, fetch_over(fetching), bound_bytes=plan.bundles_bytes)
     surroundings = Surroundings(
         plan.scratch,
         plan.name,
         environment=plan.environment,
         pass_on=plan.pass_on,
         secrets=plan.secret_files,
+        bundles=cache.root,
     )
-    commands = CommandExecutor(slots, waker, monotonic_ms, surroundings, lock=lock.descriptor)
-    functions = ProcessExecutor(slots, waker, monotonic_ms, dooms=False, guardian=commands)
-    executor = MixedExecutor(functions, commands, pickle=plan.pickle)
+    commands = CommandExecutor(
+        slots, waker, monotonic_ms, surroundings, lock=lock.descriptor, outlet=prints.outbox
+    )
+    functions = ProcessExecutor(
+        slots, waker, monotonic_ms, dooms=False, guardian=commands, prints=prints.of_lanes,
+        bundles=str(cache.root),
+    )  # fmt: skip
+    prints.outbox.showing = functions.showing
+    mixed = MixedExecutor(functions, commands, pickle=plan.pickle)
+    executor = SuppliedExecutor(mixed, cache, waker)
     executor.start()
     hello = Hello(socket.gethostname(), os.getpid(), VERSION, "", plan.attributes, lock.identity)
     agent = Agent(
         plan.name,
-        int(time.time() * 1_000),
+        incarnation,
         executor,
         plan.capacity,
         hello=hello,
@@ -293,6 +327,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     remote = Remote(agent, carry, clock_ms=monotonic_ms, tell=tell, terms=plan.terms)
     waker.wake = remote.wake
     told = Told(remote, tell)
+    prints.start(lambda: bool(executor.running()))
     try:
         is_well = await remote.work()
     except Unreachable as error:
@@ -300,7 +335,9 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     except Rejected as error:
         raise _rejection(error, plan.server.url) from None
     finally:
+        await prints.close()
         await http.close()
+        fetching.close()
     if not is_well:
         raise Trouble(f"this worker can run nothing: {executor.fatal}", REFUSED)
     return told.exit_code

@@ -5,10 +5,12 @@ same thing wherever the coordinator runs. Whatever returns is durable.
 """
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any, Protocol
 
 from msgspec import Struct
 
+from holdfast.client.bundles import Bundle
 from holdfast.client.feed import JobFeed
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
@@ -62,6 +64,9 @@ class Backend(Protocol):
         """How long a feeder may say nothing; None where it lives and dies with the coordinator."""
 
     def describe(self) -> str: ...
+
+    def bundle(self, folder: str | PathLike[str]) -> Bundle:
+        """Bring a folder of code to where workers find it."""
 
     def submit(self, request: SubmitJob) -> JobFeed:
         """Record a job and watch it from its first moment."""

@@ -5,9 +5,13 @@ import atexit
 import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from os import PathLike
 from typing import Any, ParamSpec, TypeVar
 
+from msgspec import structs
+
 from holdfast.client.backend import Backend
+from holdfast.client.bundles import Bundle, target_inside
 from holdfast.client.calls import (
     Call,
     array_call,
@@ -57,17 +61,20 @@ class Holdfast:
         not_before: datetime | None = None,
         deadline: datetime | None = None,
         pickle: bool | None = None,
+        bundle: str | PathLike[str] | Bundle | None = None,
         **kwargs: Any,
     ) -> Handle[R]:
         """Run one call, durably. When this returns the call is recorded and will not be lost.
 
-        `key` makes a repeat find the first call instead of making a second one.
+        `key` makes a repeat find the first call instead of making a second one. `bundle` is a
+        folder of code for the workers of a server, or what `bundle()` made of one: they look for
+        modules there first.
         """
         words = {
             "key": key, "name": name, "delay": delay,
-            "not_before": not_before, "deadline": deadline, "pickle": pickle,
+            "not_before": not_before, "deadline": deadline, "pickle": pickle, "bundle": bundle,
         }  # fmt: skip
-        call = single_call(function, args, kwargs, words=words)
+        call = self._bundled(single_call(function, args, kwargs, words=words), bundle)
         command = c.SubmitJob(
             spec=call.spec,
             key=text(key, "key"),
@@ -98,6 +105,7 @@ class Holdfast:
         not_before: datetime | None = None,
         deadline: datetime | None = None,
         pickle: bool | None = None,
+        bundle: str | PathLike[str] | Bundle | None = None,
     ) -> Job[R]:
         """Run the function once for each item. Items are taken lazily, in chunks, by a thread that
         stays a window ahead of the workers; leaving the folder waits until all are recorded.
@@ -111,6 +119,7 @@ class Holdfast:
             max_parallel=max_parallel,
             max_failed_tasks=max_failed_tasks,
         )
+        call = self._bundled(call, bundle)
         command = c.SubmitJob(
             spec=call.spec,
             key=text(key, "key"),
@@ -136,11 +145,13 @@ class Holdfast:
         *args: Any,
         key: str | None = None,
         name: str | None = None,
+        bundle: str | PathLike[str] | Bundle | None = None,
         **kwargs: Any,
     ) -> Job[R]:
         """Run `function(index, *args, **kwargs)` for every index below `count`: one record, and a
         byte a task, however many there are."""
-        call = array_call(function, args, kwargs, words={"key": key, "name": name})
+        words = {"key": key, "name": name, "bundle": bundle}
+        call = self._bundled(array_call(function, args, kwargs, words=words), bundle)
         command = c.SubmitJob(
             spec=call.spec,
             key=text(key, "key"),
@@ -149,6 +160,10 @@ class Holdfast:
             shared=call.payload,
         )
         return Job(self._backend, self._backend.submit(command), call.decode)
+
+    def bundle(self, folder: str | PathLike[str]) -> Bundle:
+        """Bring a folder of code to the server, once for many calls: `submit(…, bundle=…)`."""
+        return self._backend.bundle(folder)
 
     # Finding and tending it.
 
@@ -233,6 +248,15 @@ class Holdfast:
     def _leave(self) -> None:
         atexit.unregister(self.abort)
         self._backend.close(self._grace_ms)
+
+    def _bundled(self, call: Call, bundle: str | PathLike[str] | Bundle | None) -> Call:
+        """The same call with its code brought along."""
+        if bundle is None:
+            return call
+        known = bundle if isinstance(bundle, Bundle) else self._backend.bundle(bundle)
+        target = target_inside(call.spec.target, known)
+        spec = structs.replace(call.spec, bundle=known.digest, target=target)
+        return structs.replace(call, spec=spec)
 
     def _map(self, command: c.SubmitJob, chunks: Chunks, call: Call) -> Job[Any]:
         feed = self._backend.submit(command)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from holdfast.client.backend import Decode, Fed, Found
+from holdfast.client.bundles import Bundle
 from holdfast.client.errors import Closed, Refused
 from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.client.localworker import LocalWorker, monotonic_ms
@@ -135,6 +136,13 @@ class Local:
         stuck = self.executor.occupied()
         lost = f", {stuck} occupied by attempts that were given up" if stuck else ""
         return f"{self.path} {self.slots} workers{lost}"
+
+    def bundle(self, folder: str | os.PathLike[str]) -> Bundle:
+        raise Refused(
+            "invalid",
+            "a bundle brings code to workers of a server; those of a folder import what this "
+            "program does",
+        )
 
     def submit(self, request: c.SubmitJob) -> JobFeed:
         """Record the job and begin to watch it, in one turn of the coordinator."""

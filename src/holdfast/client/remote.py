@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.client.backend import Decode, Fed, Found
+from holdfast.client.bundles import Bundle, upload
 from holdfast.client.errors import Closed, NotAllowed, Refused
 from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
@@ -122,6 +123,9 @@ class Remote:
             if request.key and expected.name:
                 return expected.was_found(JobId(job.id))
             return expected.began(JobId(job.id), job.tasks, sealed=job.sealed)
+
+    def bundle(self, folder: str | os.PathLike[str]) -> Bundle:
+        return self._asked(lambda: upload(self._http, folder))
 
     def find(self, job_id: JobId) -> Found:
         job = self._show(job_id)

@@ -330,6 +330,7 @@ class Exchanges:
         return Run(
             job.job_id, pick.slot, spec.kind, spec.target, spec.timeout_ms,
             worker.term_ms, pick.alone, job.count, items, spec.on_disconnect, spec.memory_bytes,
+            spec.bundle,
         )  # fmt: skip
 
     def _reply(self, worker: Worker, runs: tuple[Run, ...]) -> None:

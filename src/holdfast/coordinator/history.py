@@ -5,7 +5,7 @@ it, so the walk reads a few records, however long the log is. Where old history 
 walk ends early: what is left is true, and its first attempt has a number greater than 1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -91,7 +91,7 @@ def links_of(past: Past, job: Job, index: Index) -> Iterator[Position]:
     task = (job.tasks or {}).get(index)
     if task is not None and task.lease_id:
         yield task.granted
-    last = _last_end(job, index)
+    last = last_end(job, index)
     if last != NOWHERE:
         yield last
     for ended in _walk(past, job, index):
@@ -101,21 +101,27 @@ def links_of(past: Past, job: Job, index: Index) -> Iterator[Position]:
 
 def _walk(past: Past, job: Job, index: Index) -> Iterator[Ended]:
     """The attempts that are over, the last one first."""
-    position = _last_end(job, index)
+    return walk_ends(past.told, job.job_id, index, last_end(job, index))
+
+
+def walk_ends(
+    told_at: Callable[[int], Told], job_id: JobId, index: Index, position: Position
+) -> Iterator[Ended]:
+    """The attempts of a task that are over, back from the record that ended the last of them."""
     while position != NOWHERE:
         try:
-            told = past.told(position)
+            told = told_at(position)
         except HistoryGone:
             return
-        ended = _end_in(told, job.job_id, index)
+        ended = _end_in(told, job_id, index)
         if ended is None:
-            position = _thread_in(told, job.job_id, index)
+            position = _thread_in(told, job_id, index)
         else:
             yield ended
             position = ended.fate.previous
 
 
-def _last_end(job: Job, index: Index) -> Position:
+def last_end(job: Job, index: Index) -> Position:
     """Where the last attempt that is over ended, or the task without one."""
     task = (job.tasks or {}).get(index)
     if task is not None:
@@ -154,7 +160,7 @@ def _thread_in(told: Told, job_id: str, index: int) -> Position:
 
 def _stopped(past: Past, job: Job, index: Index) -> str | None:
     """Why a task ended without an attempt of its own ending: it was stopped while it waited."""
-    position = _last_end(job, index)
+    position = last_end(job, index)
     if position == NOWHERE or (job.tasks or {}).get(index) is not None:
         return None
     try:
@@ -186,7 +192,7 @@ def _exit_code(last: Ended | None) -> int | None:
 
 
 def _finished_at(past: Past, job: Job, index: Index, state: TaskState) -> str | None:
-    position = _last_end(job, index)
+    position = last_end(job, index)
     if state < TaskState.COMMITTED or position == NOWHERE:
         return None
     try:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
+from holdfast.coordinator.bundles import FOLDER, Bundles, Collector
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
@@ -69,6 +70,12 @@ class Served:
         self.draining = False
         self.growth = Growth(taken.coordinator)
         self.feeders = Feeders(taken.coordinator)
+        self.bundles = Bundles(
+            self.log.path / FOLDER,
+            taken.coordinator.clock.wall,
+            largest_bytes=settings.bundle_bytes,
+            quota_bytes=settings.bundles_bytes,
+        )
         self.exchanges = Exchanges(taken.coordinator, taken.recent, term_ms=term_ms)
         self.engine = LoopEngine(taken.coordinator, taken.log, faults or NoFaults())
         self.snapshotter = Snapshotter(
@@ -86,6 +93,7 @@ class Served:
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
                 self.growth,
+                Collector(self.bundles, self.coordinator.state),
             )
         )
         self._taken = taken

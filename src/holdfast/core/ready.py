@@ -28,7 +28,9 @@ def shape_of(job: Job) -> Shape:
     slots counts running tasks."""
     spec = job.spec
     own = job.job_id if spec.max_parallel else ""
-    return (spec.cpus_milli, spec.memory_bytes, spec.gpus, spec.target, spec.queue, own)
+    # A slot that ran code of one bundle starts anew for that of another.
+    code = f"{spec.bundle}:{spec.target}" if spec.bundle else spec.target
+    return (spec.cpus_milli, spec.memory_bytes, spec.gpus, code, spec.queue, own)
 
 
 class ReadyQueue:

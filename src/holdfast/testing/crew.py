@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from msgspec import structs
+
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.wire.exchange import Done, Failed, Item, Released, Run
 from holdfast.worker.executor import Executor, Harvest
@@ -43,6 +45,7 @@ class Crew:
         job: str = "job",
         kind: str = "function",
         alone: bool = False,
+        bundle: str = "",
     ) -> list[LeaseId]:
         """Give a lane one run, and each task of it a lease of its own."""
         leases = [LeaseId(next(self._leases)) for _ in payloads]
@@ -50,9 +53,8 @@ class Crew:
             Item(Index(place), lease, 1, payload)
             for place, (lease, payload) in enumerate(zip(leases, payloads, strict=True))
         )
-        self.executor.assign(
-            Run(JobId(job), slot, kind, target, TIMEOUT_MS, 0, alone, len(items), items)
-        )
+        run = Run(JobId(job), slot, kind, target, TIMEOUT_MS, 0, alone, len(items), items)
+        self.executor.assign(structs.replace(run, bundle=bundle))
         return leases
 
     def add(self, harvest: Harvest) -> None:

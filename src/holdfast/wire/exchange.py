@@ -41,7 +41,8 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     `alone` marks a task whose last attempt ended in a death: its start must be durable (reported
     and answered) before it runs, so that a task which kills its host is found by name.
     `on_disconnect` says what becomes of an attempt whose lease can no longer be renewed, and
-    `memory_bytes` how much memory it may use; zero for no bound.
+    `memory_bytes` how much memory it may use; zero for no bound. `bundle` is the digest of the code
+    it needs, which the worker fetches; empty for none.
     """
 
     job_id: JobId
@@ -55,6 +56,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     items: tuple[Item, ...]
     on_disconnect: str = ""
     memory_bytes: int = 0
+    bundle: str = ""
 
 
 class Capacity(Struct, frozen=True, array_like=True, gc=False):

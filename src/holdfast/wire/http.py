@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 import httpx2
 import msgspec
@@ -29,10 +29,12 @@ T = TypeVar("T")
 
 MSGPACK: Final = "application/msgpack"
 JSON: Final = "application/json"
+BYTES: Final = "application/octet-stream"
 UNIX: Final = "unix:"
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 5.0
 CONNECT_S: Final = 5.0
+CHUNK: Final = 1 << 16
 AWAY: Final = frozenset({502, 503, 504})
 """Answers that mean: not now. The request was not taken, or is safe to repeat."""
 TOO_OFTEN: Final = 429
@@ -106,6 +108,15 @@ class Http:
     def delete(self, path: str, kind: type[T]) -> T:
         return self._answer(self._ask("DELETE", path), kind)
 
+    def head(self, path: str) -> None:
+        """Whether it is there; `Rejected` where it is not, or may not be asked for."""
+        self._answer(self._ask("HEAD", path), dict)
+
+    def upload(self, path: str, content: BinaryIO, size: int) -> None:
+        """Put the bytes of a file where `path` says, from its beginning, however often that takes
+        while the server is away."""
+        self._answer(self._ask("PUT", path, file=(content, size)), dict)
+
     @contextmanager
     def stream(self, path: str, *, idle_s: float, **query: Any) -> Iterator[Iterator[bytes]]:
         """An answer that does not end: its bytes as they come; silence for `idle_s` breaks it."""
@@ -147,15 +158,19 @@ class Http:
         params: Mapping[str, Any] | None = None,
         body: Struct | None = None,
         key: str = "",
+        file: tuple[BinaryIO, int] | None = None,
     ) -> httpx2.Response:
         headers = {"idempotency-key": key} if key else {}
-        content = None
+        content: bytes | Iterator[bytes] | None = None
         if body is not None:
             content, headers["content-type"] = msgspec.msgpack.encode(body), MSGPACK
-        repeatable = bool(key) or method in ("GET", "PUT", "DELETE")
+        repeatable = bool(key) or method in ("GET", "HEAD", "PUT", "DELETE")
         give_up_at = time.monotonic() + self._patience_s
         pause = FIRST_PAUSE_S
         while True:
+            if file is not None:
+                headers |= {"content-type": BYTES, "content-length": str(file[1])}
+                content = _chunks(file[0])
             try:
                 response = self._client.request(
                     method, path, params=params, content=content, headers=headers
@@ -222,6 +237,12 @@ def _hang_up(response: httpx2.Response) -> None:
     if connection is not None:
         with suppress(OSError):
             socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    file.seek(0)
+    while chunk := file.read(CHUNK):
+        yield chunk
 
 
 def _said(error: Exception) -> str:

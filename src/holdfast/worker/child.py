@@ -29,6 +29,7 @@ from holdfast.worker.frames import Broke, Doom, Ran, Withdrawn, array_of, encode
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import Entry
 from holdfast.worker.payloads import Bound
+from holdfast.worker.printing import Ends, Prints
 from holdfast.worker.slate import NO_LEASE, Slate
 from holdfast.worker.troubles import describe
 
@@ -39,15 +40,20 @@ BOOT: Final = (
     "from holdfast.worker.child import main; main()"
 )
 
+BUNDLE_VARIABLE: Final = "HOLDFAST_BUNDLE"
+
 _PR_SET_PDEATHSIG: Final = 1
 
 
 class Child:
     """The lane inside the child. One lock guards the socket, the slate and who owns a task."""
 
-    def __init__(self, link: socket.socket, slate: Slate, *, dooms: bool) -> None:
+    def __init__(
+        self, link: socket.socket, slate: Slate, *, dooms: bool, prints: Prints | None = None
+    ) -> None:
         self._link = link
         self._dooms = dooms
+        self._prints = prints
         self._slate = slate
         self._lock = threading.Lock()
         self._queue: deque[Entry] = deque()
@@ -167,15 +173,21 @@ class Child:
             result = self._call(item)
             if self._original.is_copy:
                 end_copy(None)
-            return encode(Ran(item.lease_id, (time.monotonic_ns() - began_ns) // 1000, result))
+            ran_us = (time.monotonic_ns() - began_ns) // 1000
+            return encode(Ran(item.lease_id, ran_us, result, self._printed()))
         except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
             trouble = describe(error)
             if self._original.is_copy:
                 end_copy(trouble)
             ran_us = (time.monotonic_ns() - began_ns) // 1000
-            return encode(
-                Broke(item.lease_id, ran_us, trouble.error, trouble.traceback, trouble.exit_code)
-            )
+            told = (trouble.error, trouble.traceback, trouble.exit_code)
+            return encode(Broke(item.lease_id, ran_us, *told, self._printed()))
+
+    def _printed(self) -> Ends | None:
+        ends = None if self._prints is None else self._prints.since()
+        if ends is not None:
+            self._slate.mark(ends)
+        return ends
 
     def _prepare(self, run: Run) -> Bound | None:
         try:
@@ -214,6 +226,15 @@ def listen_to_signals() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def search_first(bundle: str) -> None:
+    """Find code in this folder before anywhere else. Only now that all of ours is loaded, because
+    a bundle may have a module of the same name; and nothing is written there, because others use
+    the same folder."""
+    sys.path.insert(0, bundle)
+    sys.dont_write_bytecode = True
+    os.environ[BUNDLE_VARIABLE] = bundle
+
+
 def main() -> None:
     """Started by `WarmChild` with the parent's pid and three descriptors."""
     parent, link_fd, slate_fd, crash_fd = map(int, sys.argv[1:5])
@@ -232,7 +253,13 @@ def main() -> None:
     length, _ = frames.HEAD.unpack(stream.read(frames.HEAD.size))
     setup = frames.decode_setup(stream.read(length))
     sys.argv[:] = map(os.fsdecode, setup.argv)
-    child = Child(link, Slate(slate_fd), dooms=setup.dooms)
+    if setup.bundle:
+        search_first(setup.bundle)
+    prints = Prints() if setup.captured else None
+    slate = Slate(slate_fd)
+    if prints is not None:
+        slate.mark(prints.ends)
+    child = Child(link, slate, dooms=setup.dooms, prints=prints)
     threading.Thread(
         target=child.listen, args=(stream,), name="holdfast-listen", daemon=True
     ).start()

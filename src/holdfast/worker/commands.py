@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Done, Run
+from holdfast.worker.captures import STREAMS, CaptureFile
 from holdfast.worker.errands import (
     Ended,
     Errand,
@@ -37,6 +38,8 @@ from holdfast.worker.errands import (
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.fates import FROM_OUTSIDE, ending, signal_name
 from holdfast.worker.lanes import Entry, Leases, Outcome, failed, released
+from holdfast.worker.masking import Mask
+from holdfast.worker.outbox import Outlet
 from holdfast.worker.surroundings import Prepared, Surroundings, Unprepared, redacted
 from holdfast.worker.troubles import ERROR_BYTES_MAX, Trouble, bounded
 from holdfast.worker.warden import BOOT
@@ -147,8 +150,10 @@ class CommandExecutor:
         *,
         grace_ms: int = GRACE_MS,
         lock: int | None = None,
+        outlet: Outlet | None = None,
     ) -> None:
         self.slots = slots
+        self._outlet = outlet
         self._wake = wake
         self._clock_ms = clock_ms
         self._surroundings = surroundings
@@ -269,6 +274,7 @@ class CommandExecutor:
             try:
                 prepared = self._surroundings.prepare(*entry)
                 self._folders[entry[1].lease_id] = prepared.folder
+                self._open_outlet(entry, prepared)
                 self._warden().send(prepared.launch)
             except (Unprepared, OSError) as error:
                 folder = self._folders.pop(entry[1].lease_id, None)
@@ -279,6 +285,13 @@ class CommandExecutor:
                 self._wake()
                 continue
             lane.current, lane.prepared, lane.since_ms = entry, prepared, self._clock_ms()
+
+    def _open_outlet(self, entry: Entry, prepared: Prepared) -> None:
+        if self._outlet is None:
+            return
+        # Nobody hears of what it prints then, which is no reason not to run it.
+        with suppress(OSError):
+            self._outlet.began(entry, _outputs(prepared), Mask(prepared.secrets))
 
     def _warden(self) -> WardenLink:
         if self._link is None:
@@ -342,6 +355,8 @@ class CommandExecutor:
             return
         lane.current = lane.prepared = None
         run, item = entry
+        if self._outlet is not None:
+            self._outlet.ended(item.lease_id)
         if ended.code == 0:
             self._outcomes.append(
                 Done(run.job_id, item.index, item.lease_id, ended.ran_ms, SUCCESS)
@@ -352,6 +367,14 @@ class CommandExecutor:
         else:
             reason, trouble = _fate(ended, prepared, run.memory_bytes)
             self._outcomes.append(failed(entry, ended.ran_ms, trouble, reason))
+
+
+def _outputs(prepared: Prepared) -> dict[str, CaptureFile]:
+    """The files a command prints into, which the warden will open too."""
+    folder = Path(os.fsdecode(prepared.launch.outputs))
+    for stream in STREAMS:
+        (folder / stream).touch(mode=0o600)
+    return {stream: CaptureFile.at(folder / stream) for stream in STREAMS}
 
 
 def _fate(ended: Ended, prepared: Prepared, memory_bytes: int) -> tuple[str, Trouble]:

@@ -35,10 +35,14 @@ encode: Final = Encoder().encode
 
 class Setup(Struct, frozen=True, array_like=True):
     """What a child takes over from the program it works for. An argument need not be text.
-    `dooms`: a program without a guard keeps everything from running, and not its task alone."""
+    `dooms`: a program without a guard keeps everything from running, and not its task alone.
+    `captured`: its output goes into files, and it says which part is whose. `bundle` is the folder
+    it finds code in before anywhere else; empty for none."""
 
     argv: list[bytes]
     dooms: bool = True
+    captured: bool = False
+    bundle: str = ""
 
 
 class Withdraw(Struct, frozen=True, array_like=True):
@@ -63,11 +67,12 @@ class Doom(Struct, frozen=True, array_like=True):
 
 
 class Ran(Struct, frozen=True, array_like=True, tag=0, gc=False):
-    """A task returned."""
+    """A task returned. `printed` is where both outputs end, if it printed anything."""
 
     lease_id: LeaseId
     ran_us: int
     result: bytes
+    printed: tuple[int, int] | None = None
 
 
 class Broke(Struct, frozen=True, array_like=True, tag=1, gc=False):
@@ -78,6 +83,7 @@ class Broke(Struct, frozen=True, array_like=True, tag=1, gc=False):
     error: str
     traceback: str
     exit_code: int | None
+    printed: tuple[int, int] | None = None
 
 
 decode_setup: Final = Decoder(Setup).decode

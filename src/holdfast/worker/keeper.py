@@ -5,7 +5,6 @@ come. It never waits for a living child, and it starts them all: the kernel ties
 thread that started it.
 """
 
-import os
 import selectors
 import signal
 import socket
@@ -26,7 +25,7 @@ from holdfast.worker.lanes import Entry, Outcome, failed, released
 from holdfast.worker.orders import Assign, Order, Recall, Retire, Stop
 from holdfast.worker.slate import NO_LEASE
 from holdfast.worker.troubles import Trouble
-from holdfast.worker.warm import WarmChild
+from holdfast.worker.warm import Start, WarmChild
 
 BARREN_MAX: Final = 3
 SPAWN_BACKOFF_S: Final = 0.1
@@ -41,8 +40,7 @@ class Keeper:
         wake: Callable[[], None],
         kill_grace_ms: int,
         guardian: Guardian,
-        *,
-        dooms: bool = True,
+        start: Start,
     ) -> None:
         self.lanes = lanes_of(slots)
         self.outcomes: deque[Outcome] = deque()
@@ -50,8 +48,7 @@ class Keeper:
         self.doom: tuple[str, str] | None = None
         self._wake = wake
         self._kill_grace_s = kill_grace_ms / 1000
-        self._folder = os.getcwd()
-        self._dooms = dooms
+        self._start = start
         self._guardian = guardian
         self._orders: deque[Order] = deque()
         self._bell_in, self._bell_out = socket.socketpair()
@@ -196,6 +193,7 @@ class Keeper:
             lane.has_proved_itself()
             self._forget(lane, outcome.lease_id)
             run, item = entry
+            lane.note_output(entry, outcome.printed)
             ran_ms = outcome.ran_us // 1000
             if type(outcome) is Ran:
                 self.outcomes.append(
@@ -228,12 +226,13 @@ class Keeper:
     # Life and death.
 
     def _spawn(self, lane: KeptLane) -> None:
+        bundle = lane.wanted_bundle
         try:
-            child = WarmChild(lane.slate, lane.crash, self._folder, dooms=self._dooms)
+            child = self._start(lane.slate, lane.crash, bundle, lane.outputs)
         except OSError as error:
             self._count_barren(lane, f"could not be started: {error}")
             return
-        lane.take_over(child)
+        lane.take_over(child, bundle)
         lane.is_bound = lane.must_end
         self._guardian.guard(child.pid, must_end=lane.must_end)
         self._selector.register(child.link, selectors.EVENT_READ, lane)
@@ -282,6 +281,7 @@ class Keeper:
         lease, since_ns = lane.slate.named()
         crash = crash_report(lane.crash)
         entry = lane.inside.pop(LeaseId(lease), None) if lease != NO_LEASE else None
+        lane.note_last_output(entry)
         if entry is None:
             return
         lane.has_proved_itself()
@@ -323,6 +323,8 @@ class Keeper:
         now = time.monotonic()
         for lane in self.lanes:
             if lane.child is not None:
+                if lane.must_change:
+                    lane.let_leave(now + self._kill_grace_s)
                 self._hasten(lane, lane.child, now)
             elif self._lacks_child(lane) and now >= lane.spawn_at:
                 self._spawn(lane)

@@ -16,6 +16,8 @@ from holdfast.wire.exchange import Run
 from holdfast.worker import frames
 from holdfast.worker.frames import Broke, Ran, Withdraw, encode
 from holdfast.worker.lanes import STEAL_MAX, Entry
+from holdfast.worker.printing import Ends
+from holdfast.worker.prints import LanePrints
 from holdfast.worker.slate import Slate, shared_file
 from holdfast.worker.warm import WarmChild
 
@@ -30,6 +32,8 @@ class KeptLane:
 
     def __init__(self) -> None:
         self.slate = Slate(shared_file("holdfast-slate"))
+        # Where its tasks print, and who is told of it; None where they print with us.
+        self.prints: LanePrints | None = None
         self.crash = shared_file("holdfast-crash")
         self.queue: deque[Entry] = deque()
         # Given to the child and not yet answered for, in the order given.
@@ -37,6 +41,8 @@ class KeptLane:
         self.asked_back: set[LeaseId] = set()
         self.job: JobId | None = None
         self.child: WarmChild | None = None
+        # The digest of the code the child was started with; a child knows no other.
+        self.bundle = ""
         self.is_ready = False
         self.has_run = False
         self.is_leaving = False
@@ -61,8 +67,27 @@ class KeptLane:
         is_able = self.is_usable and self.is_ready and not self.is_retired
         return is_able and not self.inside and not self.queue
 
-    def take_over(self, child: WarmChild) -> None:
+    @property
+    def wanted_bundle(self) -> str:
+        """What a child would have to be started with to run what comes next."""
+        return self.queue[0][0].bundle if self.queue else ""
+
+    @property
+    def must_change(self) -> bool:
+        """Whether all that waits is for another child: this one has nothing to do any more."""
+        is_done = self.is_usable and not self.inside and bool(self.queue)
+        return is_done and self.wanted_bundle != self.bundle
+
+    def let_leave(self, kill_at: float) -> None:
+        """Make room for a child with other code; one that does not go by itself is killed."""
+        if self.child is not None:
+            self.is_leaving = True
+            self.kill_at = kill_at
+            self.child.send(frames.LEAVE)
+
+    def take_over(self, child: WarmChild, bundle: str = "") -> None:
         self.child = child
+        self.bundle = bundle
         self.is_ready = self.has_run = self.is_leaving = False
         self.kill_at = None
 
@@ -70,6 +95,21 @@ class KeptLane:
         """The child has run something, so children can run here."""
         self.has_run = True
         self.barren = 0
+
+    @property
+    def outputs(self) -> tuple[int, int] | None:
+        """The descriptors its tasks print to."""
+        return None if self.prints is None else self.prints.descriptors
+
+    def note_output(self, entry: Entry, ends: Ends | None) -> None:
+        """A task is over; it has printed up to these ends, or nothing."""
+        if ends is not None and self.prints is not None:
+            self.prints.told(entry, ends)
+
+    def note_last_output(self, entry: Entry | None) -> None:
+        """The child is dead, and was in this task."""
+        if self.prints is not None:
+            self.prints.died(entry)
 
     def line_up(self, run: Run, entries: list[Entry]) -> None:
         if run.job_id != self.job:
@@ -87,7 +127,7 @@ class KeptLane:
         if self.child is None or not self.is_usable or len(self.inside) > self._window // 2:
             return
         room = self._window - len(self.inside)
-        while self.queue and room > 0:
+        while self.queue and room > 0 and self.wanted_bundle == self.bundle:
             run = self.queue[0][0]
             helping: list[Entry] = []
             while self.queue and self.queue[0][0] is run and len(helping) < room:

@@ -19,6 +19,11 @@ Outcome = Done | Failed | Released
 
 STEAL_MAX: Final = 64
 
+NO_BUNDLES: Final = Trouble(
+    "it needs a bundle, and nothing here fetches one; start a worker of the server", "", None
+)
+"""Without its own code a task would run whatever has the same name here."""
+
 
 class Leases:
     """The leases an executor holds. Changed by the agent's thread alone; any thread may look."""

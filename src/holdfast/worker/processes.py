@@ -4,18 +4,22 @@ Each lane has a child that stays from task to task. Killing one is always possib
 that nobody wants any more really ends, and with it everything it started in its process group.
 """
 
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Run
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.guarding import Guardian, NoGuardian
 from holdfast.worker.keeper import Keeper
-from holdfast.worker.lanes import Leases, Outcome, released
+from holdfast.worker.lanes import NO_BUNDLES, Leases, Outcome, failed, released
 from holdfast.worker.orders import Assign, Close, Recall, Retire, Stop
+from holdfast.worker.outbox import Shown
+from holdfast.worker.prints import LanePrints
 from holdfast.worker.slate import NO_LEASE
+from holdfast.worker.warm import starter
 
 
 class ProcessExecutor:
@@ -23,7 +27,9 @@ class ProcessExecutor:
 
     `kill_grace_ms` is how long a child that must end may take before it is killed outright.
     `dooms`: a program without a guard, which belongs to whoever runs this, ends all of it; where
-    programs are strangers' it fails their tasks alone.
+    programs are strangers' it fails their tasks alone. `prints`: where the tasks of each lane
+    print; without, they print where this program does. `bundles` is the folder in which unpacked
+    bundles are found by their digests.
     """
 
     def __init__(
@@ -34,12 +40,18 @@ class ProcessExecutor:
         *,
         kill_grace_ms: int = 2000,
         dooms: bool = True,
+        prints: Sequence[LanePrints] = (),
         guardian: Guardian | None = None,
+        bundles: str = "",
     ) -> None:
         self.slots = slots
         self._clock_ms = clock_ms
+        self._bundles = bundles
         self._leases = Leases()
-        self._keeper = Keeper(slots, wake, kill_grace_ms, guardian or NoGuardian(), dooms=dooms)
+        start = starter(os.getcwd(), dooms=dooms, bundles=bundles)
+        self._keeper = Keeper(slots, wake, kill_grace_ms, guardian or NoGuardian(), start)
+        for lane, its in zip(self._keeper.lanes, prints, strict=False):
+            lane.prints = its
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
@@ -64,6 +76,9 @@ class ProcessExecutor:
         entries = self._leases.admit(run)
         if self._is_closed:
             self._keeper.outcomes.extend(released(entry, started=False) for entry in entries)
+            return
+        if run.bundle and not self._bundles:
+            self._keeper.outcomes.extend(failed(entry, 0, NO_BUNDLES) for entry in entries)
             return
         self.start()
         self._keeper.lanes[run.slot].is_retired = False
@@ -96,6 +111,14 @@ class ProcessExecutor:
         """Whether a retired slot has come to rest. It stays so until it is assigned something."""
         lane = self._keeper.lanes[slot]
         return lane.is_retired and not lane.queue and not lane.inside
+
+    def showing(self) -> list[Shown]:
+        """What the tasks that run now have printed so far, where that is known."""
+        found: list[Shown] = []
+        for lane in () if self._is_closed else self._keeper.lanes:
+            if lane.prints is not None:
+                found.extend(lane.prints.shown(lane.slate, self._leases.entry))
+        return found
 
     def recall(self, lease_ids: frozenset[LeaseId]) -> None:
         self._keeper.tell(Recall(lease_ids))

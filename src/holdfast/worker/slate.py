@@ -20,6 +20,7 @@ _HEADER: Final = 64
 _FILLED: Final = 0
 _SINCE: Final = 1
 _LEASE: Final = 2
+_STARTS: Final = 3
 _LENGTH_BITS: Final = 32
 _LENGTH_MASK: Final = (1 << _LENGTH_BITS) - 1
 
@@ -51,6 +52,11 @@ class Slate:
         """From this moment the child is in this task, or in none."""
         self._words[_SINCE] = since_ns
         self._words[_LEASE] = lease
+
+    def mark(self, starts: tuple[int, int]) -> None:
+        """From here on both outputs belong to the next task. Told between two tasks, and only
+        where the former one printed anything."""
+        self._words[_STARTS], self._words[_STARTS + 1] = starts
 
     def add(self, outcome: bytes) -> bool:
         """Write down an outcome that has not been sent. False when there is no room."""
@@ -85,6 +91,15 @@ class Slate:
             since_ns = self._words[_SINCE]
             if lease == self._words[_LEASE]:
                 return lease, since_ns
+
+    def shown(self) -> tuple[int, int, int]:
+        """The lease of the task the child is in, and where its output begins. One that has just
+        ended may be shown with the beginning of the next, and so with nothing."""
+        words = self._words
+        while True:
+            found = (words[_LEASE], words[_STARTS], words[_STARTS + 1])
+            if found[0] == words[_LEASE]:
+                return found
 
     def wipe(self) -> None:
         """Make the slate ready for the next child. The last one must be dead."""

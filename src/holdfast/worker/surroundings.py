@@ -47,7 +47,11 @@ class Prepared(Struct, frozen=True):
 
 
 class Surroundings:
-    """`scratch` is this worker's alone. `environment` is what the worker was started with."""
+    """`scratch` is this worker's alone. `environment` is what the worker was started with.
+    `bundles` is the folder in which unpacked bundles are found by their digests.
+
+    A command with a bundle runs inside it: the folder is shared and read-only, and the command's
+    own folder is told by HOLDFAST_TASK_DIR."""
 
     def __init__(
         self,
@@ -57,11 +61,13 @@ class Surroundings:
         environment: Mapping[str, str],
         pass_on: Iterable[str] = (),
         secrets: Path | None = None,
+        bundles: Path | None = None,
     ) -> None:
         self._worker = worker
         self._environment = environment
         self._passed = PASSED.union(pass_on)
         self._secrets = secrets
+        self._bundles = bundles
         self._attempts = scratch / "attempts"
         self._outputs = scratch / "outputs"
         # Nobody else has this folder, so what a former worker left here is nobody's.
@@ -80,13 +86,21 @@ class Surroundings:
         if not command.argv:
             raise Unprepared("the command names no program")
         env, secrets = self._environment_of(command, run, item)
+        bundle = self._bundle_of(run)
         name = f"{quote(run.job_id, safe='')[:80]}-{item.index}-{item.attempt}-{item.lease_id}"
         folder, outputs = self._attempts / name, self._outputs / name
         try:
-            cwd = self._make_folders(folder, outputs, command.cwd)
+            cwd = self._make_folders(folder, outputs, command.cwd, bundle)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise Unprepared(f"its folder could not be made: {error}") from None
+        if bundle is not None:
+            env |= {
+                b"HOLDFAST_BUNDLE": os.fsencode(bundle),
+                b"HOLDFAST_TASK_DIR": os.fsencode(folder),
+                # Others use the same folder.
+                b"PYTHONDONTWRITEBYTECODE": b"1",
+            }
         launch = Launch(
             lease_id=item.lease_id,
             argv=[os.fsencode(word) for word in command.argv],
@@ -98,14 +112,21 @@ class Surroundings:
         )
         return Prepared(launch, folder, command.argv[0], secrets)
 
-    def _make_folders(self, folder: Path, outputs: Path, cwd: str) -> Path:
+    def _bundle_of(self, run: Run) -> Path | None:
+        if not run.bundle:
+            return None
+        if self._bundles is None:
+            raise Unprepared("this worker takes no bundles")
+        return self._bundles / run.bundle
+
+    def _make_folders(self, folder: Path, outputs: Path, cwd: str, bundle: Path | None) -> Path:
         folder.mkdir(mode=0o700)
         outputs.mkdir(mode=0o700, exist_ok=True)
         self._kept.append(outputs)
         while len(self._kept) > OUTPUTS_MAX:
             shutil.rmtree(self._kept.popleft(), ignore_errors=True)
-        place = folder / cwd
-        if not os.path.isabs(cwd):
+        place = (folder if bundle is None else bundle) / cwd
+        if bundle is None and not os.path.isabs(cwd):
             place.mkdir(parents=True, exist_ok=True)
         elif not place.is_dir():
             raise NotADirectoryError(f"there is no folder {cwd}")

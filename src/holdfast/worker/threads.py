@@ -22,7 +22,7 @@ from holdfast.worker.calls import Calls
 from holdfast.worker.copies import Original, end_copy
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.functions import MissingGuard
-from holdfast.worker.lanes import STEAL_MAX, Entry, Leases, Outcome, failed, released
+from holdfast.worker.lanes import NO_BUNDLES, STEAL_MAX, Entry, Leases, Outcome, failed, released
 from holdfast.worker.payloads import Bound
 from holdfast.worker.troubles import describe
 
@@ -158,10 +158,19 @@ class Lane:
 
 
 class ThreadExecutor:
-    """Lanes that are threads. See `holdfast.worker.executor.Executor` for what each method owes."""
+    """Lanes that are threads. See `holdfast.worker.executor.Executor` for what each method owes.
+    All share one interpreter, so none has the code of a bundle; `bundles`: it is run without."""
 
-    def __init__(self, slots: int, wake: Callable[[], None], clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        slots: int,
+        wake: Callable[[], None],
+        clock_ms: Callable[[], int],
+        *,
+        bundles: bool = False,
+    ) -> None:
         self.slots = slots
+        self._bundles = bundles
         self.fatal: str | None = None
         self.fatal_kind: str | None = None
         self._leases = Leases()
@@ -180,6 +189,10 @@ class ThreadExecutor:
         lane = self._lane_for(run)
         if self.fatal is not None or self._closing or lane is None:
             self.outcomes.extend(released(entry, started=False) for entry in entries)
+            self.bell.ring()
+            return
+        if run.bundle and not self._bundles:
+            self.outcomes.extend(failed(entry, 0, NO_BUNDLES) for entry in entries)
             self.bell.ring()
             return
         self.unstarted.update([item.lease_id for item in run.items])

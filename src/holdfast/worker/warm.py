@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from holdfast.worker import frames
@@ -25,7 +25,16 @@ class WarmChild:
     """A living child. It leads a session of its own: Ctrl-C at the terminal never reaches it,
     and one signal to its group reaches everything its tasks have started."""
 
-    def __init__(self, slate: Slate, crash: int, folder: str, *, dooms: bool = True) -> None:
+    def __init__(
+        self,
+        slate: Slate,
+        crash: int,
+        folder: str,
+        *,
+        dooms: bool = True,
+        bundle: str = "",
+        outputs: tuple[int, int] | None = None,
+    ) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             descriptors = (theirs.fileno(), slate.descriptor, crash)
@@ -37,6 +46,8 @@ class WarmChild:
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", BOOT, *numbers, path],
                     stdin=subprocess.DEVNULL,
+                    stdout=outputs[0] if outputs else None,
+                    stderr=outputs[1] if outputs else None,
                     pass_fds=descriptors,
                     cwd=folder,
                     start_new_session=True,
@@ -52,7 +63,8 @@ class WarmChild:
         self._inbox = Inbox()
         self._unsent = bytearray()
         words = [os.fsencode(str(word)) for word in sys.argv]
-        self.send(frames.SETUP, encode(Setup(argv=words, dooms=dooms)))
+        setup = Setup(argv=words, dooms=dooms, captured=outputs is not None, bundle=bundle)
+        self.send(frames.SETUP, encode(setup))
 
     @property
     def has_unsent(self) -> bool:
@@ -111,3 +123,20 @@ class WarmChild:
             os.close(self.pidfd)
         self.link.close()
         return code
+
+
+Outputs = tuple[int, int] | None
+"""Where a child prints, if not where this program does: descriptors for stdout and stderr."""
+
+Start = Callable[[Slate, int, str, Outputs], WarmChild]
+"""Start a child for the bundle with this digest, or for none."""
+
+
+def starter(folder: str, *, dooms: bool, bundles: str) -> Start:
+    """Children of one executor have the same beginning, but for their bundles."""
+
+    def start(slate: Slate, crash: int, bundle: str, outputs: Outputs) -> WarmChild:
+        place = os.path.join(bundles, bundle) if bundle else ""
+        return WarmChild(slate, crash, folder, dooms=dooms, bundle=place, outputs=outputs)
+
+    return start

@@ -47,7 +47,7 @@ class House:
 
     def __init__(self, served: Served, **options: Any) -> None:
         self.served = served
-        self.service = Service(served)
+        self.service = Service(served, options.pop("quota", None))
         options = {"door": Door((), any_host=False), "table": TABLE, **options}
         self.api = Api(self.service, **options)
         self.admin = ""
@@ -165,6 +165,7 @@ async def opened(folder: Path, **options: Any) -> AsyncIterator[House]:
         house.admin = await house.token("admin")
         yield house
     finally:
+        await house.service.output.close()
         await served.close()
 
 

@@ -41,10 +41,8 @@ def test_every_code_that_a_server_knows_is_known_here() -> None:
     from holdfast.api.problems import CODES as THEIRS
     from holdfast.cli.errors import CODES, CONFLICT
 
-    conflicts = {
-        *("conflict", "invalid_transition", "lease_lost", "job_sealed", "key_reused"),
-        "precondition_failed",
-    }
+    conflicts = {"conflict", "invalid_transition", "lease_lost", "job_sealed", "key_reused"}
+    conflicts |= {"offset_gap", "precondition_failed"}
     assert set(THEIRS) - conflicts <= set(CODES)
     assert CONFLICT not in CODES.values()
 
@@ -167,7 +165,7 @@ def test_a_shell_gets_the_script_that_completes(run, shell: str) -> None:
     ("words", "found"),
     [
         ("holdfast jo", {"job"}),
-        ("holdfast job ", {"list", "show", "wait", "cancel", "explain", "retry"}),
+        ("holdfast job ", {"list", "show", "explain", "wait", "cancel", "retry", "logs"}),
         ("holdfast task re", {"reschedule"}),
         ("holdfast job list --st", {"--state"}),
         ("holdfast ge", set()),

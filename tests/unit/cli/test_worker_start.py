@@ -24,7 +24,10 @@ FLAGS: dict[str, Any] = {
     "pass_on": (),
     "secret_files": None,
     "scratch": None,
-    "drain_timeout": "30s", "exit_when_drained": False,
+    "bundles": None,
+    "bundles_size": "4Gi",
+    "drain_timeout": "30s",
+    "exit_when_drained": False,
     "connect_timeout": "10s",
 }
 
@@ -46,6 +49,15 @@ def test_what_was_asked_for_is_offered() -> None:
     assert (told.capacity.memory_bytes, told.capacity.gpus) == (4 << 30, 1)
     assert told.attributes == (("disk", "ssd=fast"), ("zone", "a"))
     assert (told.terms.drain_ms, told.terms.first_contact_s) == (30_000, 10.0)
+
+
+def test_bundles_go_where_they_were_told_to_or_to_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert plan().bundles == tmp_path / "cache" / "holdfast" / "bundles"
+    told = plan(bundles=tmp_path / "elsewhere", bundles_size="1Gi")
+    assert (told.bundles, told.bundles_bytes) == (tmp_path / "elsewhere", 1 << 30)
 
 
 def test_a_worker_without_a_name_gets_one_of_its_own() -> None:

@@ -138,6 +138,20 @@ def test_a_worker_that_is_long_gone_is_listed_for_an_hour() -> None:
     assert registry.workers == {}
 
 
+def test_resolution_000_21_who_is_unknown_is_asked_and_who_is_long_gone_is_let_go() -> None:
+    scene = Scene()
+    stranger = scene.worker()
+    reply = stranger.hear(held=(77,))
+    assert reply.who
+    assert [stop.lease_id for stop in reply.stops] == [77]
+    assert scene.service.exchanges.registry.is_alive(scene.service.exchanges.workers[W])
+    scene.pass_time(TERM_MS)
+    assert not scene.service.exchanges.registry.is_alive(scene.service.exchanges.workers[W])
+    scene.clock.advance(3_600_000)
+    scene.service.settle()
+    assert scene.service.exchanges.workers == {}
+
+
 def test_a_cordoned_worker_is_given_nothing_and_what_it_holds_goes_on() -> None:
     scene = Scene()
     worker = scene.worker()

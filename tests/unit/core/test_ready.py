@@ -10,8 +10,8 @@ from holdfast.testing.stages import JOB
 from holdfast.testing.world import World
 
 
-def spec(*, target: str = "t", priority: int = 0) -> JobSpec:
-    return JobSpec(name="n", kind="k", target=target, priority=priority)
+def spec(*, target: str = "t", priority: int = 0, bundle: str = "") -> JobSpec:
+    return JobSpec(name="n", kind="k", target=target, priority=priority, bundle=bundle)
 
 
 def line(world: World) -> list[str]:
@@ -185,3 +185,12 @@ def test_a_moved_task_does_not_bring_its_neighbours_before_their_time() -> None:
     assert (line(world), taken(world, 9)) == ([JOB], [1])
     world.sleep(1_000)
     assert taken(world, 9) == [1, 0, 2]
+
+
+def test_code_of_another_bundle_is_another_shape() -> None:
+    world = World()
+    for name, bundle in (("a", ""), ("b", "one"), ("c", "two"), ("d", "one")):
+        world.submit(name, spec=spec(bundle=bundle))
+    shapes = {name: shape_of(world.state.jobs[JobId(name)]) for name in "abcd"}
+    assert shapes["b"] == shapes["d"]
+    assert len(set(shapes.values())) == 3

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from holdfast.worker import outputs
 from holdfast.worker.outputs import LAST_WORDS_LINES_MAX, Capture
 
 
@@ -14,7 +17,10 @@ def test_a_short_output_is_kept_as_it_came(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b"one\ntwo\n"
 
 
-def test_of_a_long_output_the_head_and_the_tail_stay(tmp_path: Path) -> None:
+def test_of_a_long_output_the_head_and_the_tail_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "punch", lambda *_: False)
     capture = Capture(tmp_path / "out", head_max=4, tail_max=4_096)
     for number in range(3_000):
         capture.add(b"%09d\n" % number)

@@ -1,0 +1,64 @@
+"""`submit --bundle`: a folder goes along with a command."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.errors import NOT_ALLOWED, USAGE
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "main.py").write_text("print('hello')\n")
+    return folder
+
+
+def test_the_folder_is_brought_and_the_job_refers_to_it(call, served, hand, code: Path) -> None:
+    preview = call("submit", "--dry-run", "--bundle", code, "-o", "json", "--", "python", "main.py")
+    digest = json.loads(preview.out)["bundle"]
+    assert not (served.data / "bundles" / digest).exists()
+    done = call("submit", "--bundle", code, "--", "python", "main.py")
+    assert done.code == 0, done.err
+    assert (served.data / "bundles" / digest).is_file()
+    ((run, index, lease),) = hand.take()
+    assert run.bundle == digest
+    hand.succeed((run, index, lease))
+    again = call("submit", "--bundle", f"{code}/", "--", "true")
+    assert again.code == 0, again.err
+    hand.succeed(*hand.take())
+    assert os.listdir(served.data / "bundles") == [digest]
+
+
+def test_a_folder_that_cannot_go_is_told_before_anything_is_asked(call, code: Path) -> None:
+    os.symlink("/etc/passwd", code / "link")
+    done = call("submit", "--bundle", code, "--", "true")
+    assert done.code == USAGE
+    assert "'link' is a link" in done.err
+    assert ".holdfastignore" in done.err
+    assert "Traceback" not in done.err
+    absent = call("submit", "--bundle", code / "absent", "--", "true")
+    assert absent.code == USAGE
+    assert "is no folder" in absent.err
+
+
+def test_who_may_not_bring_one_hears_why(call, code: Path, tmp_path: Path) -> None:
+    reader = json.loads(call("token", "create", "reader", "--scope", "read", "-o", "json").out)
+    file = tmp_path / "reader"
+    file.write_text(reader["token"])
+    (code / "other.py").write_text("")
+    done = call("submit", "--token-file", file, "--bundle", code, "--", "true")
+    assert done.code == NOT_ALLOWED
+    assert "submit" in done.err
+
+
+def test_who_may_submit_and_nothing_else_may_bring_one(call, code: Path, tmp_path: Path) -> None:
+    told = call("token", "create", "submitter", "--scope", "submit", "-o", "json")
+    file = tmp_path / "submitter"
+    file.write_text(json.loads(told.out)["token"])
+    done = call("submit", "--token-file", file, "--bundle", code, "--", "true")
+    assert done.code == 0, done.err
+    assert call("job", "cancel", done.out.strip()).code == 0
