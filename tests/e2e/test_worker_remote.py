@@ -11,6 +11,8 @@ from types import ModuleType
 import psutil
 import pytest
 
+from holdfast.core import commands as c
+from holdfast.core.ids import WorkerId
 from holdfast.core.job import state_of
 from holdfast.core.spec import STOP
 from holdfast.core.task import TaskState
@@ -237,6 +239,25 @@ def test_a_worker_asked_to_leave_finishes_what_runs_and_gives_back_the_rest(
     assert hand.ends() == 0
     assert len(stage.results(command)) == 1
     assert stage.holders() == {}
+
+
+def test_a_worker_that_an_operator_drains_ends_what_runs_and_leaves(
+    stage: Stage, hire: Callable[..., Hand], tmp_path: Path
+) -> None:
+    hand = hire("--slots", "1", "--cpus", "1", "--exit-when-drained").says("connected")
+    command = stage.python(PATIENT, str(tmp_path / "c"))
+    until(lambda: bool(begun(tmp_path / "c")))
+    waits = stage.command("true")
+    stage.do(c.CordonWorker(worker=WorkerId("w"), reason="drained"))
+    stage.ask(lambda _: stage.served.drain_worker(WorkerId("w")))
+    hand.says("drained by an operator")
+    # A server that comes back meanwhile has not forgotten: the worker tells it.
+    stage.end()
+    stage.begin()
+    (tmp_path / "c.go").touch()
+    assert hand.ends() == 0
+    assert len(stage.results(command)) == 1
+    assert (stage.holders(), state_of(stage.job(waits), 0)) == ({}, TaskState.WAITING)
 
 
 @pytest.mark.parametrize("options", [("--drain-timeout", "100ms"), ()])

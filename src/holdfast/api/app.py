@@ -96,7 +96,7 @@ class Api:
             service=self.service,
             identity=identity,
             path=values,
-            query=_query(request.scope["query_string"]),
+            query=_query(request.scope["query_string"], route),
             headers=headers,
             content=content,
             gone=_leaving(request),
@@ -143,13 +143,20 @@ def _raw_path(scope: Scope) -> str:
     return raw.partition(b"?")[0].decode("latin-1")
 
 
-def _query(raw: bytes) -> dict[str, list[str]]:
+def _query(raw: bytes, route: Route) -> dict[str, list[str]]:
+    """What follows the path. A name nobody knows is a mistake, and is told: whoever mistypes a
+    filter would be shown everything. Those who only ask whether we live may add what they like."""
     if not raw:
         return {}
     try:
-        return parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_QUERY)
+        query = parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_QUERY)
     except ValueError as error:
         raise Declined("malformed", f"more than {MOST_QUERY} values follow the path") from error
+    unknown = next((name for name in query if name not in route.query), None)
+    if unknown is not None and route.scope != PUBLIC:
+        known = ", ".join(route.query) or "none"
+        raise Declined("invalid", f"{unknown[:40]!r} may not follow this path; known: {known}")
+    return query
 
 
 def _target(request: Request) -> str:

@@ -87,6 +87,9 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     ]
     if route.method == "POST" and route.keyed:
         found.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": text})
+    if route.method == "PUT":
+        for name in ("If-Match", "If-None-Match"):
+            found.append({"name": name, "in": "header", "required": False, "schema": text})
     return found
 
 

@@ -1,12 +1,18 @@
 """Endpoints: where attempts can be reached, as long as their leases live."""
 
+from hashlib import blake2b
 from typing import Any, Final
+
+import msgspec
 
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
+from holdfast.coordinator.coordinator import Coordinator
 from holdfast.core import commands as c
+from holdfast.core.decision import Decision
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId, task_name
 from holdfast.core.state import State
+from holdfast.core.task import Endpoint, Task
 from holdfast.wire.bodies import NewEndpoint
 
 MOST: Final = 1_000
@@ -37,6 +43,7 @@ def _views(state: State, name: str) -> list[dict[str, Any]]:
             "index": int(task.index),
             "lease_id": int(task.lease_id),
             "worker": task.worker,
+            "etag": tag_of(task, endpoint),
         }
         for task in state.endpoints[name].values()
         for endpoint in task.endpoints
@@ -48,19 +55,62 @@ async def register(call: Call) -> Answer:
     """Say where an attempt can be reached, under its lease."""
     body: NewEndpoint = call.body
     _check(call, body.worker)
-    await call.execute(
-        c.RegisterEndpoint(
-            worker=WorkerId(body.worker),
-            incarnation=body.incarnation,
-            job_id=JobId(body.job_id),
-            index=Index(body.index),
-            lease_id=LeaseId(body.lease_id),
-            name=call.path["name"],
-            address=body.address,
-            metadata=tuple(sorted(body.metadata.items())),
-        )
+    command = c.RegisterEndpoint(
+        worker=WorkerId(body.worker),
+        incarnation=body.incarnation,
+        job_id=JobId(body.job_id),
+        index=Index(body.index),
+        lease_id=LeaseId(body.lease_id),
+        name=call.path["name"],
+        address=body.address,
+        metadata=tuple(sorted(body.metadata.items())),
     )
-    return Answer({})
+
+    def replace(coordinator: Coordinator) -> tuple[Decision, str]:
+        """Looked at and replaced in one step: nobody comes between."""
+        _check_former(call, coordinator.state, command)
+        decision = call.decide(coordinator, command)
+        task, endpoint = _known(coordinator.state, command)
+        return decision, tag_of(task, endpoint) if task and endpoint else ""
+
+    decision, tag = await call.ask(replace)
+    await call.found(decision)
+    return Answer({}, headers=(("etag", tag),))
+
+
+def tag_of(task: Task, endpoint: Endpoint) -> str:
+    """Another one wherever an endpoint was registered anew with something else."""
+    told = msgspec.msgpack.encode((task.lease_id, endpoint))
+    return f'"{blake2b(told, digest_size=12).hexdigest()}"'
+
+
+def _check_former(call: Call, state: State, command: c.RegisterEndpoint) -> None:
+    """Whoever says what they believe to replace is refused where it is something else."""
+    wanted, unwanted = call.headers.get("if-match", ""), call.headers.get("if-none-match", "")
+    task, former = _known(state, command)
+    if task is None or not (wanted or unwanted):
+        # Without the lease there is nothing to replace, which is told otherwise.
+        return
+    tag = tag_of(task, former) if former is not None else ""
+    if wanted and not _names(wanted, tag):
+        now = f"it is {tag} now" if tag else "there is none"
+        raise Declined("precondition_failed", f"the endpoint is not the one named: {now}")
+    if unwanted and _names(unwanted, tag):
+        raise Declined("precondition_failed", f"there is such an endpoint already: {tag}")
+
+
+def _names(header: str, tag: str) -> bool:
+    """Whether a list of tags has this one; `*` is any, and a weak one is none."""
+    return bool(tag) and (header.strip() == "*" or tag in map(str.strip, header.split(",")))
+
+
+def _known(state: State, command: c.RegisterEndpoint) -> tuple[Task | None, Endpoint | None]:
+    """The attempt that holds this very lease, and where it can be reached under this name."""
+    job = state.jobs.get(command.job_id)
+    task = (job.tasks or {}).get(command.index) if job is not None else None
+    if task is None or task.lease_id != command.lease_id:
+        return None, None
+    return task, next((each for each in task.endpoints if each.name == command.name), None)
 
 
 async def remove(call: Call) -> Answer:

@@ -18,10 +18,15 @@ CONTENT_TYPE: Final = "text/event-stream"
 ALIVE: Final = b": alive\n\n"
 ALIVE_S: Final = 15.0
 CHUNK: Final = 256
+MOST_FOLLOWERS: Final = 100
+"""Each reads the log by itself and holds a connection for as long as it likes."""
 
 
 async def follow(call: Call) -> Stream:
     """Every transaction after `Last-Event-ID` or `since`, and then each as it becomes durable."""
+    if call.service.followers >= MOST_FOLLOWERS:
+        told = f"{MOST_FOLLOWERS} follow the log already; try again when one has left"
+        raise Declined("queue_full", told, headers={"retry-after": "5"})
     served = call.service.served
     last = await call.look(lambda state: int(state.position))
     told = call.headers.get("last-event-id", "") or call.one("since")
@@ -41,6 +46,8 @@ async def follow(call: Call) -> Stream:
 async def _events(call: Call, position: int) -> AsyncIterator[bytes]:
     served = call.service.served
     over = asyncio.ensure_future(_over(call))
+    # Counted where it is certain to be uncounted.
+    call.service.followers += 1
     try:
         # The first bytes go out at once: whoever waits for headers shall have them.
         yield b"retry: 1000\n\n"
@@ -60,6 +67,7 @@ async def _events(call: Call, position: int) -> AsyncIterator[bytes]:
             if served.coordinator.durable < position:
                 yield ALIVE
     finally:
+        call.service.followers -= 1
         over.cancel()
         with suppress(asyncio.CancelledError):
             await over

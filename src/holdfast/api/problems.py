@@ -19,6 +19,7 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "job_sealed": (409, "The job takes no more items"),
     "offset_gap": (409, "Something is missing before this"),
     "gone": (410, "It was here and is no longer kept"),
+    "precondition_failed": (412, "It is not as it was"),
     "too_large": (413, "This is too much"),
     "unsupported_media_type": (415, "The body is of no known type"),
     "invalid": (422, "The request makes no sense"),

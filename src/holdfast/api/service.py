@@ -15,12 +15,14 @@ JITTER_MS: Final = 100
 
 
 class Service:
-    """A served coordinator while it takes requests. `leaving` is set when it stops doing so."""
+    """A served coordinator while it takes requests. `leaving` is set when it stops doing so;
+    `followers` counts those who are told the log as it grows."""
 
     def __init__(self, served: Served, quota: Quota | None = None) -> None:
         self.served = served
         self.leaving = asyncio.Event()
         self.answered: Counter[int] = Counter()
+        self.followers = 0
         self._offset_ms = 0
         self.line = JobLine()
         # Now, while nobody waits: a million jobs are a walk.

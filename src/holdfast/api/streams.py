@@ -130,17 +130,25 @@ class Streams:
         listener = self.find(identity, name) if name else None
         if listener is None:
             return False
-        watchers = self._served.coordinator.watchers
-        former = listener.jobs.pop(job_id, None)
-        if former is not None:
-            watchers.remove(former)
+        self._forget(listener, job_id)
         feed = JobFeed(listener, job_id)
-        if watchers.add(feed):
+        if self._served.coordinator.watchers.add(feed):
             listener.jobs[job_id] = feed
         else:
             refused = unknown(self._served.coordinator.state, job_id)
             listener.tell(Missing(job_id, refused.code.value, refused.message))
         return True
+
+    def unwatch(self, identity: Identity, name: str, job_id: JobId) -> None:
+        """Have a job told no more. News of it may still be on its way."""
+        listener = self.find(identity, name)
+        if listener is not None:
+            self._forget(listener, job_id)
+
+    def _forget(self, listener: Listener, job_id: JobId) -> None:
+        former = listener.jobs.pop(job_id, None)
+        if former is not None:
+            self._served.coordinator.watchers.remove(former)
 
     def drop(self, listener: Listener) -> None:
         self._open.pop(listener.name, None)

@@ -14,6 +14,7 @@ from holdfast.api.problems import Declined
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import HistoryGone, Told
 from holdfast.coordinator.serving import Served
+from holdfast.coordinator.trail import trail_of
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.ids import Index, Instant, JobId
@@ -34,11 +35,22 @@ async def list_tasks(call: Call) -> Answer:
 
 async def show(call: Call) -> Answer:
     """One task with its budgets and all its attempts."""
-    index = _index(call)
-    job = await call.look(lambda state: _copy(_with_task(state, call, index), index))
-    past = _Past(call, job)
+    index = index_of(call)
+    job = await call.look(lambda state: copied(with_task(state, call, index), index))
     # The attempts are in the log, and the loop waits for no disk.
-    return Answer(await asyncio.to_thread(task_detail, past, job, index))
+    return Answer(await asyncio.to_thread(task_detail, JobPast(call, job), job, index))
+
+
+async def history(call: Call) -> Answer:
+    """Every transaction that touched a task, the oldest first."""
+    index = index_of(call)
+    job, last = await call.look(
+        lambda state: (copied(with_task(state, call, index), index), state.position)
+    )
+    trail = await asyncio.to_thread(trail_of, JobPast(call, job), job, index, last)
+    return Answer(
+        {"schema": 1, "transactions": trail.transactions, "complete": trail.is_complete}
+    )
 
 
 async def outcomes(call: Call) -> Answer:
@@ -75,7 +87,7 @@ async def cancel(call: Call) -> Answer:
     done = await call.execute(
         c.KillTasks(
             job_id=JobId(call.path["job"]),
-            indices=(_index(call),),
+            indices=(index_of(call),),
             reason=body.reason,
             **call.keying(),
         ),
@@ -97,7 +109,7 @@ async def reschedule(call: Call) -> Answer:
     await call.execute(
         c.RescheduleTask(
             job_id=JobId(call.path["job"]),
-            index=_index(call),
+            index=index_of(call),
             delay_ms=delay_ms,
             not_before_wall=Instant(not_before),
             **call.keying(),
@@ -106,7 +118,7 @@ async def reschedule(call: Call) -> Answer:
     return Answer({})
 
 
-class _Past:
+class JobPast:
     """One job as it was copied, and the log that led to it."""
 
     def __init__(self, call: Call, job: Job) -> None:
@@ -118,13 +130,13 @@ class _Past:
         return self._service.served.told(position)
 
     def records(self, first: int, last: int) -> Iterator[Told]:
-        return map(self.told, range(first, last + 1))
+        return self._service.served.history(first, last)
 
     def wall(self, instant: int) -> int:
         return self._service.wall(instant)
 
 
-def _copy(job: Job, index: Index) -> Job:
+def copied(job: Job, index: Index) -> Job:
     """What a look at one task needs, out of reach of what happens meanwhile."""
     task = (job.tasks or {}).get(index)
     return msgspec.structs.replace(
@@ -139,14 +151,14 @@ def _copy(job: Job, index: Index) -> Job:
     )
 
 
-def _with_task(state: State, call: Call, index: Index) -> Job:
+def with_task(state: State, call: Call, index: Index) -> Job:
     job = job_of(state, call.path["job"])
     if index >= job.count:
         raise Declined("not_found", f"job {job.job_id} has no task {index}")
     return job
 
 
-def _index(call: Call) -> Index:
+def index_of(call: Call) -> Index:
     text = call.path["index"]
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
         raise Declined("not_found", f"{text[:40]!r} is no index of a task")

@@ -38,15 +38,17 @@ async def _close_when_gone(call: Call, listener: Listener) -> None:
 
 
 async def add(call: Call) -> Answer:
-    """Have these jobs told on the stream too, each from how it stands now."""
+    """Have these jobs told on the stream too, each from how it stands now, and others no more."""
     body: Watch = call.body
-    if len(body.jobs) > MOST_JOBS:
+    if len(body.jobs) + len(body.drop) > MOST_JOBS:
         raise Declined("too_large", f"at most {MOST_JOBS} jobs at a time")
     streams, name = call.service.streams, call.path["stream"]
     if streams.find(call.identity, name) is None:
         raise Declined("not_found", "there is no such stream; open another")
 
     def watch(_: object) -> None:
+        for job_id in body.drop:
+            streams.unwatch(call.identity, name, JobId(job_id))
         for job_id in body.jobs:
             streams.watch(call.identity, name, JobId(job_id))
 

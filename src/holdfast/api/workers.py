@@ -65,16 +65,18 @@ async def uncordon(call: Call) -> Answer:
     body: Reason = call.body
     name = WorkerId(call.path["name"])
     await call.execute(c.UncordonWorker(worker=name, **call.keying()), reason=body.reason)
+    await call.ask(lambda _: call.service.served.undrain_worker(name))
     return Answer({})
 
 
 async def drain(call: Call) -> Answer:
-    """Cordon a worker and ask back what it has not started; what runs is finished."""
+    """Cordon a worker, tell it to take nothing more, and ask back what it has not started; what
+    runs is finished."""
     body: Reason = call.body
     name = WorkerId(call.path["name"])
     reason = body.reason or "drained"
     await call.execute(c.CordonWorker(worker=name, reason=reason, **call.keying()), reason=reason)
-    asked = await call.ask(lambda _: call.service.served.recall(name))
+    asked = await call.ask(lambda _: call.service.served.drain_worker(name))
     left = await call.look(lambda state: _held(state, name))
     return Answer({"recalled": asked, "left": left})
 
@@ -147,7 +149,7 @@ def _state(seat: Worker, *, cordoned: bool, held: int, alive: bool) -> str:
     if not alive:
         return SILENT
     if seat.draining:
-        return "DRAINING"
+        return "DRAINING" if held or not cordoned else "DRAINED"
     if cordoned:
         return "CORDONED"
     return "BUSY" if held else "IDLE"

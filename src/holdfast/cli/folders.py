@@ -19,6 +19,7 @@ from holdfast.coordinator.inspect import (
     open_folder,
     undisturbed,
 )
+from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
 from holdfast.core.events import JobsForgotten
 from holdfast.core.ids import Index, JobId
@@ -94,6 +95,11 @@ class FromFolder:
     def task(self, job: View, index: int) -> View:
         reading, known = self._known(job)
         return task_detail(reading, known, Index(index))
+
+    def history(self, job: View, index: int) -> View:
+        reading, known = self._known(job)
+        trail = trail_of(reading, known, Index(index), reading.state.position)
+        return {"transactions": trail.transactions, "complete": trail.is_complete}
 
     def transactions(self, limit: int) -> list[View]:
         folder, views = undisturbed(lambda: _newest(self.path, self._at, limit))

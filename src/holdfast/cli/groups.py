@@ -6,6 +6,7 @@ job = LazyCommands(
     {
         "list": ("holdfast.cli.jobs:list_jobs", "List jobs, newest first."),
         "show": ("holdfast.cli.jobs:show_job", "Show one job, or several."),
+        "explain": ("holdfast.cli.explaining:explain_job", "Say why a job is where it is."),
         "wait": ("holdfast.cli.waiting:wait", "Wait until jobs have ended."),
         "cancel": ("holdfast.cli.stopping:cancel_job", "Stop jobs."),
         "retry": ("holdfast.cli.stopping:retry_job", "Send failed tasks back, budgets anew."),
@@ -22,6 +23,8 @@ task = LazyCommands(
     {
         "list": ("holdfast.cli.tasks:list_tasks", "List the tasks of one job."),
         "show": ("holdfast.cli.tasks:show_task", "Show tasks with all their attempts."),
+        "explain": ("holdfast.cli.explaining:explain_task", "Say why a task is where it is."),
+        "history": ("holdfast.cli.explaining:history", "Show all that happened to a task."),
         "logs": ("holdfast.cli.joblogs:task_logs", "Print what a task has printed."),
         "cancel": ("holdfast.cli.stopping:cancel_task", "Stop tasks; their job goes on."),
         "reschedule": ("holdfast.cli.stopping:reschedule", "Move when waiting tasks may begin."),

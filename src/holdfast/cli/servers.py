@@ -103,6 +103,9 @@ class FromServer:
     def task(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index)
 
+    def history(self, job: View, index: int) -> View:
+        return self.asker.get("tasks", job["id"], index, "history")
+
     def transactions(self, limit: int) -> list[View]:
         # The server has a bound of its own on how much it tells at a time.
         most = min(limit or MOST_TRANSACTIONS, MOST_TRANSACTIONS)

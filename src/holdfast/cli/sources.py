@@ -79,6 +79,10 @@ class Source(Protocol):
         """One task with its attempts."""
         ...
 
+    def history(self, job: View, index: int) -> View:
+        """Every transaction that touched a task, the oldest first, and whether that is all."""
+        ...
+
     def transactions(self, limit: int) -> list[View]:
         """The newest transactions, the newest last."""
         ...

@@ -136,6 +136,12 @@ NAME_MAX: Final = 200
     help="How long what runs may take when the worker is asked to end.",
 )
 @click.option(
+    "--exit-when-drained",
+    envvar="HOLDFAST_WORKER__EXIT_WHEN_DRAINED",
+    is_flag=True,
+    help="End when an operator has drained this worker and what ran has ended.",
+)
+@click.option(
     "--connect-timeout",
     default="10s",
     show_default=True,
@@ -227,6 +233,7 @@ def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
         terms=Terms(
             greeting=f"connected to {server.url}, with room for {slots} at once",
             drain_ms=duration_ms(flags["drain_timeout"], "--drain-timeout"),
+            exit_when_drained=flags["exit_when_drained"],
             first_contact_s=duration_ms(flags["connect_timeout"], "--connect-timeout") / 1_000,
         ),
     )

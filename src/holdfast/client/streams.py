@@ -13,7 +13,7 @@ import time
 import uuid
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
@@ -34,7 +34,8 @@ LONGEST_PAUSE_S: Final = 5.0
 STEADY_S: Final = 1.0
 JOBS_AT_ONCE: Final = 5_000
 CLUTTER: Final = 1_000
-"""How many jobs may be told that nobody holds any more, before another stream is opened."""
+"""How many jobs may be told that nobody holds any more, before a busy stream is told so. In a quiet
+moment it is told at once."""
 
 PASSING: Final = frozenset({404, 429, 500, 502, 503, 504})
 """Answers that another try may change. A stream that is not found went with its server."""
@@ -77,6 +78,10 @@ class Streams:
         self._gone: deque[FeedRef] = deque()
         self._name = ""
         self._watched: set[JobId] = set()
+        # Jobs that the server is being told to drop: asked for again only when that is done. A job
+        # that somebody finds while it is dropped is told or not, and must be asked for.
+        self._dropping: frozenset[JobId] = frozenset()
+        self._unsure: set[JobId] = set()
         self._expecting = 0
         self._early: dict[JobId, list[Any]] = {}
         self._echoes: set[JobId] = set()
@@ -99,6 +104,7 @@ class Streams:
                 self._expecting -= 1
                 if not self._expecting:
                     self._early.clear()
+                    self._unsure.intersection_update(self._dropping)
 
     def watch(self, job_id: JobId) -> JobFeed:
         """The feed of a job that exists, once it was told how the job stands."""
@@ -163,7 +169,8 @@ class Streams:
                 feed.begin(now)
             name = self._name
             # News of a job that was known already went to those who knew it.
-            asked = name == told_on and job_id not in self._watched
+            known = job_id in self._watched or job_id in self._unsure
+            asked = name == told_on and not known
             if name:
                 self._watched.add(job_id)
             if isinstance(self._trouble, NotAllowed):
@@ -194,8 +201,6 @@ class Streams:
                 away_since = time.monotonic()
                 # A server that is leaving opens a stream only to end it; that is no time to hurry.
                 pause = FIRST_PAUSE_S if away_since - began >= STEADY_S else pause
-            if why is None:
-                continue
             is_final = isinstance(why, Rejected) and why.problem.status not in PASSING
             if is_final or time.monotonic() - away_since >= self._patience_s:
                 self._give_up(self._told(why) if isinstance(why, Rejected) else why)
@@ -204,23 +209,24 @@ class Streams:
             self._closing.wait(random.uniform(0, pause))  # noqa: S311
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    def _listen(self) -> tuple[Exception | None, bool]:
-        """Read a stream to its end: why it ended, None where we ended it, and whether it ever
-        was open."""
+    def _listen(self) -> tuple[Exception, bool]:
+        """Read a stream to its end: why it ended, and whether it ever was open."""
         opened = False
         try:
             with self._http.stream(self._path, idle_s=IDLE_S) as chunks:
                 held = bytearray()
                 for chunk in chunks:
                     held += chunk
+                    is_quiet = False
                     for message in w.unpacked(held):
                         if isinstance(message, w.Opened):
                             opened = True
                             self._begin(message.stream)
-                        elif not isinstance(message, w.Alive):
+                        elif isinstance(message, w.Alive):
+                            is_quiet = True
+                        else:
                             self._take(message)
-                    if self._is_cluttered():
-                        return None, opened
+                    self._drop_the_unheld(is_quiet=is_quiet)
             return Unreachable(self._http.server.url, "it ended the stream"), opened
         except (Rejected, OperatingError) as error:
             return error, opened
@@ -252,6 +258,8 @@ class Streams:
 
     def _ask_for(self, name: str, feed: JobFeed) -> None:
         """Have one more job told. Where the stream went meanwhile, the next one has them all."""
+        with self._changed:
+            self._changed.wait_for(lambda: feed.job_id not in self._dropping)
         try:
             self._post(name, [feed.job_id])
         except Unreachable:
@@ -260,8 +268,8 @@ class Streams:
             if no.problem.status not in PASSING:
                 feed.broken(self._told(no))
 
-    def _post(self, name: str, jobs: list[JobId]) -> None:
-        body = Watch(jobs=[str(job_id) for job_id in jobs])
+    def _post(self, name: str, jobs: list[JobId], drop: Iterable[JobId] = ()) -> None:
+        body = Watch(jobs=[str(job_id) for job_id in jobs], drop=[str(job_id) for job_id in drop])
         self._http.post(f"{self._path}/{name}", body, dict, key=uuid.uuid4().hex)
 
     def _take(self, message: Any) -> None:
@@ -277,11 +285,29 @@ class Streams:
             if self._expecting and job_id not in self._watched:
                 self._early.setdefault(job_id, []).append(message)
 
-    def _is_cluttered(self) -> bool:
+    def _drop_the_unheld(self, *, is_quiet: bool) -> None:
+        """Have the server tell no more of jobs that nobody here holds any more."""
         with self._changed:
             self._sweep()
-            live = len(self._feeds)
-            return len(self._watched) - live > max(CLUTTER, live)
+            unheld = len(self._watched) - len(self._feeds)
+            if not self._name or unheld <= (0 if is_quiet else CLUTTER):
+                return
+            name = self._name
+            dropped = [job_id for job_id in self._watched if job_id not in self._feeds]
+            self._dropping = frozenset(dropped[:JOBS_AT_ONCE])
+            self._watched -= self._dropping
+            self._unsure |= self._dropping
+        try:
+            self._post(name, [], self._dropping)
+        except (Rejected, OperatingError):
+            # They are told to nobody, as before; a stream that has broken shows it by itself.
+            pass
+        finally:
+            with self._changed:
+                self._dropping = frozenset()
+                if not self._expecting:
+                    self._unsure.clear()
+                self._changed.notify_all()
 
     def _is_unneeded(self) -> bool:
         """Whether nobody would hear what another stream tells. Then the thread ends here."""

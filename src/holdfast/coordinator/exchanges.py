@@ -80,7 +80,7 @@ class Exchanges:
         reported = exchange.started or exchange.done or exchange.failed or exchange.released
         # A worker we do not know is answered at once, the first time, and so asked who it is.
         stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
-        owed = worker.verdicts or worker.stops or worker.recalls
+        owed = worker.verdicts or worker.stops or worker.recalls or self._owes_drain(worker)
         # A renewal is told at once: a worker that does not hear of it must stop starting.
         worker.has_news = bool(reported or owed or stranger or renewed)
         self._mind(worker)
@@ -156,6 +156,20 @@ class Exchanges:
         if len(waiting) < len(self._alert):
             self._alert = {worker.worker: worker for worker in waiting}
         return waiting
+
+    def drain(self, worker: Worker, *, is_drained: bool) -> None:
+        """Have a worker told that it shall take nothing more, or that it may again."""
+        worker.drained = is_drained
+        if self._owes_drain(worker):
+            self.tell(worker)
+
+    def _must_drain(self, worker: Worker) -> bool:
+        return worker.drained and worker.worker in self._coordinator.state.cordoned
+
+    def _owes_drain(self, worker: Worker) -> bool:
+        """Whether it was told otherwise, or nothing, the last time."""
+        told = worker.last_reply is not None and worker.last_reply.drain
+        return told != self._must_drain(worker)
 
     def _is_open(self, worker: Worker) -> bool:
         """Whether it may be given work."""
@@ -353,7 +367,7 @@ class Exchanges:
         who = worker.hello is None and bool(worker.term_ms)
         reply = Reply(
             worker.number, worker.verdicts, worker.stops, worker.recalls, runs, who=who,
-            good_ms=self._good_ms(worker),
+            good_ms=self._good_ms(worker), drain=self._must_drain(worker),
         )  # fmt: skip
         worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
         worker.has_news = False

@@ -85,6 +85,20 @@ def task_detail(past: Past, job: Job, index: Index) -> View:
     }
 
 
+def links_of(past: Past, job: Job, index: Index) -> Iterator[Position]:
+    """The positions on the chain of a task, the last one first: where it was given to a worker,
+    where that ended, and where it was stopped while it waited."""
+    task = (job.tasks or {}).get(index)
+    if task is not None and task.lease_id:
+        yield task.granted
+    last = last_end(job, index)
+    if last != NOWHERE:
+        yield last
+    for ended in _walk(past, job, index):
+        yield ended.told.position
+        yield ended.fate.granted
+
+
 def _walk(past: Past, job: Job, index: Index) -> Iterator[Ended]:
     """The attempts that are over, the last one first."""
     return walk_ends(past.told, job.job_id, index, last_end(job, index))

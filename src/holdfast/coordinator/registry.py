@@ -98,6 +98,8 @@ class Registry:
         fresh = Worker(exchange.worker, exchange.incarnation, exchange.capacity)
         fresh.term_ms = self._term_ms
         fresh.since = self._coordinator.now()
+        # Whoever drained it told a coordinator before this one; the worker remembers.
+        fresh.drained = exchange.draining and exchange.worker in self._coordinator.state.cordoned
         holder = self._coordinator.state.holders.get((exchange.worker, exchange.incarnation))
         if holder is not None:
             # Granted by a coordinator before this one, whose answer may still be on its way. Once

@@ -21,7 +21,7 @@ SendReply = Callable[[Reply], None]
 class Worker(Struct):
     """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
     `stops` and `recalls` are the answer being put together for exchange `number`, which goes to
-    `send`."""
+    `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned."""
 
     worker: WorkerId
     incarnation: int
@@ -29,6 +29,7 @@ class Worker(Struct):
     number: int = 0
     heard_at: Instant = NEVER
     draining: bool = False
+    drained: bool = False
     occupied: int = 0
     term_ms: int = 0
     send: SendReply | None = None

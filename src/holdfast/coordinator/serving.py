@@ -184,12 +184,13 @@ class Served:
         self._asking[message.worker] = (*here, answer)
         return answer
 
-    def recall(self, name: WorkerId) -> int:
-        """Ask back everything a worker has not started; how much that is. It comes back when the
-        worker says that it could still be taken out."""
+    def drain_worker(self, name: WorkerId) -> int:
+        """Tell a cordoned worker to take nothing more, and ask back everything it has not started;
+        how much that is. It comes back when the worker says that it could still be taken out."""
         worker = self.exchanges.workers.get(name)
         if worker is None:
             return 0
+        self.exchanges.drain(worker, is_drained=True)
         leases = self.coordinator.state.holder(name, worker.incarnation).leases
         wanted = [task.lease_id for task in leases.values() if task.state is TaskState.LEASED]
         worker.recalls += tuple(lease for lease in wanted if lease not in worker.recalls)
@@ -198,6 +199,13 @@ class Served:
             self.exchanges.tell(worker)
         self.engine.soon()
         return len(wanted)
+
+    def undrain_worker(self, name: WorkerId) -> None:
+        """Whoever was drained may take work again."""
+        worker = self.exchanges.workers.get(name)
+        if worker is not None:
+            self.exchanges.drain(worker, is_drained=False)
+            self.engine.soon()
 
     def lose(self, name: WorkerId, error: str) -> None:
         """A worker is proven dead: whatever it holds ends now."""

@@ -136,9 +136,11 @@ class NewEndpoint(Body):
 
 
 class Watch(Body):
-    """Jobs to be told of on a stream."""
+    """Jobs to be told of on a stream, and jobs that nobody there wants to hear of any more. What
+    is dropped is dropped first."""
 
     jobs: list[str]
+    drop: list[str] = []
 
 
 class Outcome(Struct, kw_only=True):

@@ -124,6 +124,8 @@ class Reply(Struct, frozen=True, array_like=True):
     how long, counted from when the exchange came, every lease the worker holds is good at least,
     those of `runs` included. The worker counts it from when it sent the exchange, so that it never
     believes in a lease longer than the coordinator does. Zero where leases do not end by time.
+    `drain`: an operator wants this worker to take nothing more and to give back what it has not
+    started, for as long as replies say so.
     """
 
     number: int
@@ -134,3 +136,4 @@ class Reply(Struct, frozen=True, array_like=True):
     refused: str = ""
     who: bool = False
     good_ms: int = 0
+    drain: bool = False

@@ -1,7 +1,8 @@
 """HTTP as a client of Holdfast speaks it: the one module that knows which library carries it.
 
 A request that may safely be repeated is repeated while the server is away, with growing pauses
-that differ from client to client; what is not safe to repeat fails at once.
+that differ from client to client; what is not safe to repeat fails at once. Who asks too often is
+told when to come again, and does.
 """
 
 import random
@@ -36,6 +37,8 @@ CONNECT_S: Final = 5.0
 CHUNK: Final = 1 << 16
 AWAY: Final = frozenset({502, 503, 504})
 """Answers that mean: not now. The request was not taken, or is safe to repeat."""
+TOO_OFTEN: Final = 429
+"""The answer that means: nothing was done, come again later. Anything may be asked again then."""
 
 
 class Rejected(Exception):
@@ -172,6 +175,10 @@ class Http:
                 response = self._client.request(
                     method, path, params=params, content=content, headers=headers
                 )
+                if response.status_code == TOO_OFTEN:
+                    if not self._waits_as_told(response, give_up_at):
+                        return response
+                    continue
                 if response.status_code not in AWAY or not repeatable:
                     return response
                 why = f"it answered {response.status_code}"
@@ -188,6 +195,15 @@ class Http:
             # Full jitter: a thousand clients must not come back in step.
             self._closed.wait(min(left, random.uniform(0, pause)))  # noqa: S311
             pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    def _waits_as_told(self, response: httpx2.Response, give_up_at: float) -> bool:
+        """Wait until the server wants to be asked again; False where nobody has so much time."""
+        told = response.headers.get("retry-after", "")
+        seconds = float(told) if told.isascii() and told.isdigit() else LONGEST_PAUSE_S
+        if time.monotonic() + seconds > give_up_at:
+            return False
+        # Those who were told the same do not come back together.
+        return not self._closed.wait(seconds + random.uniform(0, FIRST_PAUSE_S))  # noqa: S311
 
     def _answer(self, response: httpx2.Response, kind: type[T]) -> T:
         if response.status_code >= 400:

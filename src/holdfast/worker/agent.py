@@ -36,7 +36,8 @@ START_REPORT_MS = 20
 
 class Agent:
     """`hello` is who this is, for those who have to be told. `report_bytes` bounds the results in
-    one exchange, where a transport has a bound; zero for none."""
+    one exchange, where a transport has a bound; zero for none. `draining`: it is leaving;
+    `is_drained`: an operator wants it to take nothing more, and may change their mind."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Agent:
         self.incarnation = incarnation
         self.executor = executor
         self.draining = False
+        self.is_drained = False
         self.hello = hello
         self._capacity = capacity
         self._report_bytes = report_bytes
@@ -118,7 +120,7 @@ class Agent:
             tuple(self._released),
             (*held, *unsent),
             self.executor.occupied(),
-            self.draining,
+            self._takes_nothing(),
             None if self._is_known else self.hello,
         )
         return self._under_way
@@ -130,8 +132,7 @@ class Agent:
     def drain(self) -> None:
         """Take nothing more and give back what has not begun; what runs may end."""
         self.draining = True
-        self.executor.recall(self.unstarted())
-        self._let_go_of_starts()
+        self._give_back()
 
     def receive(self, reply: Reply, now_ms: int = 0) -> None:
         """The reports of that exchange are settled; what came with the answer is taken up.
@@ -155,11 +156,14 @@ class Agent:
             self._released = self._released[len(sent.released) :]
         for stop in (*reply.verdicts, *reply.stops):
             self._drop(stop.lease_id)
+        if reply.drain and not self.is_drained:
+            self._give_back()
+        self.is_drained = reply.drain
         if reply.recalls:
             self.executor.recall(frozenset(reply.recalls))
         if self._authority.term_ms:
             self._say_how_long(reply.runs)
-        may_start = not (self.draining or self._authority.has_ended(now_ms))
+        may_start = not (self._takes_nothing() or self._authority.has_ended(now_ms))
         self._begin_durable_starts(reply.number, may_start=may_start)
         for run in reply.runs:
             self._take_up(run, may_start=may_start)
@@ -220,7 +224,7 @@ class Agent:
     def _has_changed(self, told: Exchange, now_ms: int) -> bool:
         """Whether there is something to say beside reports: a lane came free or was lost, we are
         leaving, or it is time for a sign of life, which renews leases that end by time."""
-        if self.draining != told.draining or self.executor.occupied() != told.occupied:
+        if self._takes_nothing() != told.draining or self.executor.occupied() != told.occupied:
             return True
         if self._must_speak or (not self._is_known and told.hello is None):
             return True
@@ -240,13 +244,20 @@ class Agent:
         if self._has_lapsed or not self._held or not authority.has_ended(now_ms):
             return
         self._has_lapsed = True
-        self.executor.recall(self.unstarted())
-        self._let_go_of_starts()
+        self._give_back()
         for running in self.executor.running():
             run = self._held.get(running.lease_id)
             if run is not None and run.on_disconnect == STOP:
                 # It is given back when it has ended: until then nobody else may have it.
                 self.executor.cut_off(running.lease_id, authority.margin_ms // 2)
+
+    def _takes_nothing(self) -> bool:
+        return self.draining or self.is_drained
+
+    def _give_back(self) -> None:
+        """What has not begun does not begin here."""
+        self.executor.recall(self.unstarted())
+        self._let_go_of_starts()
 
     def _let_go_of_starts(self) -> None:
         """Those whose start was told and waits to be durable have not begun."""

@@ -38,11 +38,13 @@ Carry = Callable[[Exchange, float], Awaitable[Reply]]
 class Terms(Struct, frozen=True, kw_only=True):
     """`greeting` is told when the server has answered for the first time.
     `first_contact_s`: how long the server may be away before it was ever there.
-    `drain_ms`: how long what runs may take once the worker is asked to leave."""
+    `drain_ms`: how long what runs may take once the worker is asked to leave.
+    `exit_when_drained`: it leaves by itself when an operator has drained it and all has ended."""
 
     greeting: str = "connected"
     first_contact_s: float = 10.0
     drain_ms: int = 30_000
+    exit_when_drained: bool = False
 
 
 class Remote:
@@ -114,8 +116,13 @@ class Remote:
         if self._agent.executor.fatal is not None:
             return True
         if self._leave_by is None:
-            return False
+            return self._has_drained()
         return self._is_hurried or self._agent.is_idle() or self._clock_ms() >= self._leave_by
+
+    def _has_drained(self) -> bool:
+        """Whether an operator took this worker out, and nothing keeps it here."""
+        may_go = self._terms.exit_when_drained and self._agent.is_drained
+        return may_go and self._agent.is_idle()
 
     def _patience_s(self) -> float | None:
         now_ms = self._clock_ms()
@@ -151,7 +158,10 @@ class Remote:
             del self._flying[number]
             reply = None if task.cancelled() else task.result()
             if reply is not None:
+                was_drained = self._agent.is_drained
                 self._agent.receive(reply, self._clock_ms())
+                if self._agent.is_drained != was_drained:
+                    self._note_drain()
 
     async def _bring(self, exchange: Exchange) -> Reply | None:
         """The answer to this exchange, however often it must be sent; None where a newer one has
@@ -248,6 +258,14 @@ class Remote:
         if why != self._refusal:
             self._refusal = why
             self._tell(f"this worker may not work: {why}. It asks again.")
+
+    def _note_drain(self) -> None:
+        if not self._agent.is_drained:
+            self._tell("an operator lets it work again")
+        elif self._terms.exit_when_drained:
+            self._tell("drained by an operator: it leaves when what runs has ended")
+        else:
+            self._tell("drained by an operator: it takes nothing more until it is uncordoned")
 
     # Leaving.
 

@@ -15,6 +15,7 @@ SPELLED = {
     "not_found": 404, "gone": 410, "conflict": 409, "invalid_transition": 409, "lease_lost": 409,
     "job_sealed": 409, "offset_gap": 409, "key_reused": 422, "invalid": 422, "malformed": 400,
     "too_large": 413, "unauthenticated": 401, "forbidden": 403, "method_not_allowed": 405,
+    "precondition_failed": 412,
     "unsupported_media_type": 415, "rate_limited": 429, "not_ready": 503, "queue_full": 503,
 }  # fmt: skip
 
@@ -170,5 +171,17 @@ def test_transactions_are_the_newest_with_the_newest_last(inside):
         last = house.served.coordinator.state.position
         assert [each["position"] for each in told] == [last - 1, last]
         assert told[-1]["time"].endswith("Z")
+
+    inside(story)
+
+
+def test_a_name_that_nobody_knows_may_not_follow_a_path(inside):
+    async def story(house):
+        told = await house.get("/jobs?stat=RUNNING")
+        assert (told.status, told.code) == (422, "invalid")
+        assert "'stat' may not follow this path; known: state, name" in told.value["detail"]
+        assert (await house.post("/jobs/1/cancel?reason=no")).code == "invalid"
+        # Whoever watches over processes may add what they like.
+        assert (await house.get("/livez?at=1", token="")).status == 200
 
     inside(story)

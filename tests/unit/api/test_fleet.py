@@ -1,5 +1,7 @@
 """Workers, leases, queues, endpoints and tokens over HTTP."""
 
+import asyncio
+
 import pytest
 
 from holdfast.core.ids import WorkerId
@@ -57,6 +59,43 @@ def test_a_cordoned_worker_gets_nothing_and_a_drained_one_gives_back(inside):
     inside(story)
 
 
+def test_a_drained_worker_is_told_until_it_is_uncordoned(inside):
+    async def story(house):
+        hello = {"host": "h1", "pid": 7, "version": "1"}
+        assert (await house.exchange(1)).value["drain"] is False
+        parked = asyncio.ensure_future(house.exchange(2, hello=hello))
+        while not house.served.exchanges.workers["w1"].send:
+            await asyncio.sleep(0)
+        await house.post("/workers/w1/drain")
+        # It is answered at once, though there is nothing to ask back.
+        assert (await parked).value["drain"] is True
+        parked = asyncio.ensure_future(house.exchange(3, draining=True))
+        await house.submit()
+        assert (await house.get("/workers")).value["workers"][0]["state"] == "DRAINED"
+        assert not parked.done()
+        await house.post("/workers/w1/uncordon")
+        assert (await parked).value["drain"] is False
+        assert len((await house.exchange(4)).value["runs"]) == 1
+        # A worker that does not listen just then is told with the next answer.
+        await house.post("/workers/w1/drain")
+        await house.post("/workers/w1/uncordon")
+        await house.post("/workers/w1/drain", {"reason": "hot"})
+        assert (await house.get("/workers/w1")).value["reason"] == "hot"
+        assert (await house.exchange(5, held=[1])).value["drain"] is True
+        assert (await house.post("/workers/w7/drain")).value == {"recalled": 0, "left": 0}
+
+    async def after_a_restart(house):
+        # The cordon is in the log; that it was more, the worker knows.
+        told = (await house.exchange(6, draining=True, held=[1])).value
+        assert (told["drain"], told["runs"]) == (True, [])
+        assert (await house.get("/workers")).value["workers"][0]["state"] == "DRAINING"
+        other = await house.exchange(1, worker="w7")
+        assert other.value["drain"] is False
+
+    inside(story)
+    inside(after_a_restart)
+
+
 def test_leases_come_in_pages_in_the_order_they_were_granted(inside):
     async def story(house):
         await house.submit(2)
@@ -106,6 +145,37 @@ def test_an_endpoint_lives_as_long_as_its_lease(inside):
         await house.ask("PUT", "/endpoints/c", body)
         await house.post("/jobs/1/cancel")
         assert (await house.get("/endpoints")).value["endpoints"] == []
+
+    inside(story)
+
+
+def test_an_endpoint_is_replaced_only_where_it_is_the_one_that_was_meant(inside):
+    async def story(house):
+        where = await one_lease(house)
+        body = {**where, "worker": "w1", "incarnation": 1, "address": "10.0.0.1:9"}
+
+        async def put(address: str, **headers: str):
+            return await house.ask("PUT", "/endpoints/a", {**body, "address": address}, **headers)
+
+        missing = await put("x:1", if_match='"other"')
+        assert (missing.status, missing.code) == (412, "precondition_failed")
+        assert (await put("x:1", if_match="*")).status == 412
+        first = await put("x:1", if_none_match="*")
+        assert first.status == 200
+        assert (await put("x:2", if_none_match="*")).status == 412
+        tag = first.headers["etag"]
+        listed = (await house.get("/endpoints?name=a")).value["endpoints"][0]
+        assert (listed["address"], listed["etag"]) == ("x:1", tag)
+        assert (await put("x:1")).headers["etag"] == tag
+        second = await put("x:2", if_match=f'"zz", {tag}')
+        assert second.headers["etag"] != tag
+        stale = await put("x:3", if_match=tag)
+        assert (stale.status, second.headers["etag"] in stale.value["detail"]) == (412, True)
+        assert (await put("x:3", if_match=f"W/{second.headers['etag']}")).status == 412
+        assert (await put("x:3", if_match="*")).status == 200
+        # Whoever has lost the lease is told that, whatever they believe.
+        body["lease_id"] = 99
+        assert (await put("x:4", if_match="*")).code == "lease_lost"
 
     inside(story)
 

@@ -69,6 +69,37 @@ def test_a_job_that_is_watched_is_told_from_how_it_stands(inside):
     inside(story)
 
 
+def test_a_job_that_is_dropped_is_told_no_more(inside):
+    async def story(house):
+        watching = Watching(house)
+        stream = await watching.open()
+        await house.submit()
+        await house.submit()
+        await house.post(f"/watch/{stream}", {"jobs": ["1", "2"]})
+        assert [(await watching.next()).job_id for _ in "12"] == ["1", "2"]
+        # What is not watched may be dropped; a repeat changes nothing.
+        told = await house.post(f"/watch/{stream}", {"jobs": [], "drop": ["1", "9", "1"]})
+        assert (told.status, told.value) == (200, {})
+        assert house.served.coordinator.watchers.held() == {"2"}
+        await house.post("/jobs/1/cancel")
+        await house.post("/jobs/2/cancel")
+        assert (await watching.next()).job_id == "2"
+        # What is dropped and named at once is told anew.
+        await house.post(f"/watch/{stream}", {"jobs": ["2"], "drop": ["2"]})
+        while not isinstance(told := await watching.next(), Begun):
+            assert told.job_id == "2"
+        assert (told.job_id, told.ended) == ("2", "KILLED")
+        other = await house.token("read")
+        no = await house.post(f"/watch/{stream}", {"jobs": [], "drop": ["2"]}, token=other)
+        assert (no.status, house.served.coordinator.watchers.held()) == (404, {"2"})
+        many = {"jobs": ["2"] * 6_000, "drop": ["2"] * 6_000}
+        assert (await house.post(f"/watch/{stream}", many)).status == 413
+        watching.gone.set()
+        await watching.task
+
+    inside(story)
+
+
 def test_a_job_is_watched_from_its_first_moment(inside):
     async def story(house):
         watching = Watching(house)
@@ -251,5 +282,30 @@ def test_a_silent_log_shows_that_its_reader_is_heard(inside, monkeypatch):
         assert await following._pieces.get() == events_module.ALIVE
         following.gone.set()
         await following.task
+
+    inside(story)
+
+
+def test_so_many_may_follow_the_log_and_no_more(inside, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(events_module, "MOST_FOLLOWERS", 2)
+
+    async def follow(house):
+        gone, heard = asyncio.Event(), asyncio.Queue()
+        task = asyncio.ensure_future(house.get("/events", gone=gone, heard=heard))
+        await heard.get()
+        return gone, task
+
+    async def story(house):
+        first, second = await follow(house), await follow(house)
+        told = await house.get("/events")
+        assert (told.status, told.code) == (503, "queue_full")
+        assert told.headers["retry-after"] == "5"
+        first[0].set()
+        await first[1]
+        third = await follow(house)
+        for gone, task in (second, third):
+            gone.set()
+            assert (await task).status == 200
+        assert house.service.followers == 0
 
     inside(story)

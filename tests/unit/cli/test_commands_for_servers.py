@@ -42,7 +42,7 @@ def test_every_code_that_a_server_knows_is_known_here() -> None:
     from holdfast.cli.errors import CODES, CONFLICT
 
     conflicts = {"conflict", "invalid_transition", "lease_lost", "job_sealed", "key_reused"}
-    conflicts.add("offset_gap")
+    conflicts |= {"offset_gap", "precondition_failed"}
     assert set(THEIRS) - conflicts <= set(CODES)
     assert CONFLICT not in CODES.values()
 
@@ -165,7 +165,7 @@ def test_a_shell_gets_the_script_that_completes(run, shell: str) -> None:
     ("words", "found"),
     [
         ("holdfast jo", {"job"}),
-        ("holdfast job ", {"list", "show", "wait", "cancel", "retry", "logs"}),
+        ("holdfast job ", {"list", "show", "explain", "wait", "cancel", "retry", "logs"}),
         ("holdfast task re", {"reschedule"}),
         ("holdfast job list --st", {"--state"}),
         ("holdfast ge", set()),

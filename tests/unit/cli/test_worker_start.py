@@ -27,6 +27,7 @@ FLAGS: dict[str, Any] = {
     "bundles": None,
     "bundles_size": "4Gi",
     "drain_timeout": "30s",
+    "exit_when_drained": False,
     "connect_timeout": "10s",
 }
 

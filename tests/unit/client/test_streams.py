@@ -38,7 +38,11 @@ class Line:
         self.server = Server(url="http://there")
         self.opened: SimpleQueue[SimpleQueue[object]] = SimpleQueue()
         self.asked: SimpleQueue[tuple[str, list[str]]] = SimpleQueue()
+        self.dropped: SimpleQueue[tuple[str, list[str]]] = SimpleQueue()
+        self.may_drop = threading.Event()
+        self.may_drop.set()
         self.refusal: Exception | None = None
+        self.cannot_post: Exception | None = None
         self._count = 0
         self._talk: SimpleQueue[object] = SimpleQueue()
 
@@ -59,6 +63,11 @@ class Line:
         for echo in echoes:
             self._talk.put(w.Missing(echo, "not_found", "there is no such job"))
         jobs = [job for job in body.jobs if job not in echoes]
+        if body.drop:
+            self.dropped.put((name, sorted(body.drop)))
+            assert self.may_drop.wait(PATIENCE_S)
+        if self.cannot_post is not None:
+            raise self.cannot_post
         if jobs:
             self.asked.put((name, sorted(jobs)))
         return {}
@@ -219,18 +228,95 @@ def test_closing_tells_everyone_who_waits(line: Line) -> None:
         told_on.opened()
 
 
-def test_jobs_whose_handles_are_gone_are_no_longer_told(
+def test_jobs_whose_handles_are_gone_are_dropped_in_a_quiet_moment(
+    line: Line, told_on: Streams
+) -> None:
+    keep = submitted(told_on, "keep")
+    submitted(told_on, "1")
+    submitted(told_on, "2")
+    gc.collect()
+    line._talk.put(w.Alive())
+    assert line.dropped.get(timeout=PATIENCE_S) == ("s1", ["1", "2"])
+    line._talk.put(w.Ended("keep", "KILLED", ""))
+    wait(keep, "KILLED")
+    assert (line.opened.qsize(), line.dropped.empty(), line.asked.empty()) == (1, True, True)
+
+
+def test_a_busy_stream_drops_when_many_are_told_to_nobody(
     line: Line, told_on: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "CLUTTER", 2)
     keep = submitted(told_on, "keep")
-    for number in range(4):
+    for number in range(3):
         submitted(told_on, str(number))
     gc.collect()
-    line._talk.put(w.Alive())
-    assert line.asked.get(timeout=PATIENCE_S) == ("s2", ["keep"])
-    line._talk.put(begun("keep", FRESH, ended="KILLED"))
+    line._talk.put(w.Grown("keep", 1, True))
+    assert line.dropped.get(timeout=PATIENCE_S) == ("s1", ["0", "1", "2"])
+    line._talk.put(w.Ended("keep", "KILLED", ""))
     wait(keep, "KILLED")
+
+
+def test_a_job_that_is_being_dropped_is_asked_for_when_that_is_done(
+    line: Line, told_on: Streams
+) -> None:
+    keep = submitted(told_on, "keep")
+    submitted(told_on, "1")
+    gc.collect()
+    line.may_drop.clear()
+    line._talk.put(w.Alive())
+    assert line.dropped.get(timeout=PATIENCE_S) == ("s1", ["1"])
+    found: list[JobFeed] = []
+    finder = threading.Thread(target=lambda: found.append(told_on.watch(JobId("1"))))
+    finder.start()
+    while JobId("1") not in told_on._watched:
+        finder.join(0.001)
+    assert line.asked.empty()
+    line.may_drop.set()
+    assert line.asked.get(timeout=PATIENCE_S) == ("s1", ["1"])
+    line._talk.put(begun("1", FRESH, ended="KILLED"))
+    finder.join(PATIENCE_S)
+    wait(found[0], "KILLED")
+    assert keep.state == ""
+
+
+def test_a_job_that_was_dropped_while_it_was_submitted_again_is_asked_for(
+    line: Line, told_on: Streams
+) -> None:
+    keep = submitted(told_on, "keep")
+    submitted(told_on, "1")
+    gc.collect()
+    found: list[JobFeed] = []
+    answer = threading.Event()
+
+    def find() -> None:
+        with told_on.expecting() as expected:
+            line._talk.put(w.Alive())
+            # The server has watched it for us, and then drops it as it was told before.
+            assert answer.wait(PATIENCE_S)
+            found.append(expected.was_found(JobId("1")))
+
+    finder = threading.Thread(target=find)
+    finder.start()
+    assert line.dropped.get(timeout=PATIENCE_S) == ("s1", ["1"])
+    told_on.catch_up(JobId("keep"))
+    answer.set()
+    assert line.asked.get(timeout=PATIENCE_S) == ("s1", ["1"])
+    line._talk.put(begun("1", FRESH, ended="KILLED"))
+    finder.join(PATIENCE_S)
+    wait(found[0], "KILLED")
+    assert (keep.state, told_on._unsure) == ("", set())
+
+
+def test_a_drop_that_is_refused_harms_nobody(line: Line, told_on: Streams) -> None:
+    keep = submitted(told_on, "keep")
+    submitted(told_on, "1")
+    gc.collect()
+    line.cannot_post = rejected(422, "invalid")
+    line._talk.put(w.Alive())
+    assert line.dropped.get(timeout=PATIENCE_S) == ("s1", ["1"])
+    line._talk.put(w.Ended("keep", "KILLED", ""))
+    wait(keep, "KILLED")
+    assert line.opened.qsize() == 1
 
 
 def test_a_stream_that_nobody_needs_stays_closed(line: Line, told_on: Streams) -> None:

@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.testing.stepped import SteppedExecutor, answer_to
@@ -215,6 +216,27 @@ def test_leaving_gives_back_what_has_not_started_and_takes_nothing_more() -> Non
     assert [r.lease_id for r in bench.sent().released] == [5, 6]
     bench.finish_all()
     assert not bench.executor.ran
+
+
+def test_a_drained_worker_gives_back_what_has_not_started_until_it_may_work_again() -> None:
+    bench = Bench(slots=1)
+    bench.sent()
+    bench.agent.receive(a_reply(1, a_run(5, 6)))
+    bench.executor.advance(NOW)
+    bench.sent(NOW + 1)
+    drained = structs.replace(a_reply(2, a_run(7, alone=True)), drain=True)
+    bench.agent.receive(drained)
+    told = bench.sent(NOW + 2)
+    assert (told.draining, sorted(r.lease_id for r in told.released)) == (True, [6, 7])
+    assert not bench.agent.draining
+    bench.agent.receive(structs.replace(a_reply(told.number), drain=True))
+    bench.finish_all()
+    done = bench.sent(NOW + TAKES_MS)
+    assert [report.lease_id for report in done.done] == [5]
+    bench.agent.receive(a_reply(done.number, a_run(8)))
+    assert not bench.sent(NOW + TAKES_MS).draining
+    bench.finish_all()
+    assert [r.lease_id for r in bench.sent(NOW + 2 * TAKES_MS).done] == [8]
 
 
 def test_finishing_answers_for_everything_that_is_held() -> None:

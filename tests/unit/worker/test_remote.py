@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.testing.clock import ManualClock
@@ -47,6 +48,26 @@ class Line:
         self.most_under_way = 0
         self._under_way = 0
         self._parked: dict[int, asyncio.Future[Reply]] = {}
+        self._drain = False
+
+    @property
+    def drain(self) -> bool:
+        return self._drain
+
+    @drain.setter
+    def drain(self, is_drained: bool) -> None:
+        """Every answer says so from now on, beginning with what is parked."""
+        self._drain = is_drained
+        self._unpark(max(self._parked) + 1)
+
+    def _unpark(self, before: int) -> None:
+        for number in [number for number in self._parked if number < before]:
+            parked = self._parked.pop(number)
+            if not parked.done():
+                parked.set_result(self._nothing(number))
+
+    def _nothing(self, number: int) -> Reply:
+        return structs.replace(a_reply(number), drain=self._drain)
 
     async def carry(self, exchange: Exchange, answer_s: float) -> Reply:
         self.said.append(exchange)
@@ -58,10 +79,7 @@ class Line:
             self._under_way -= 1
 
     async def _answer(self, exchange: Exchange) -> Reply:
-        for number in [number for number in self._parked if number < exchange.number]:
-            parked = self._parked.pop(number)
-            if not parked.done():
-                parked.set_result(a_reply(number))
+        self._unpark(exchange.number)
         script = self.script.get(exchange.number)
         if script:
             answer = script.pop(0)
@@ -69,7 +87,7 @@ class Line:
                 raise answer
             return answer
         if not is_empty(exchange):
-            return a_reply(exchange.number)
+            return self._nothing(exchange.number)
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._parked[exchange.number] = future
         return await future
@@ -78,7 +96,7 @@ class Line:
 class Post:
     """A remote worker whose attempts take a second of a clock that moves by hand."""
 
-    def __init__(self, line: Line, *, first_contact_s: float = 10.0) -> None:
+    def __init__(self, line: Line, *, first_contact_s: float = 10.0, exits: bool = False) -> None:
         self.line = line
         self.clock = ManualClock()
         self.executor = SteppedExecutor(2, Random(1), takes_ms=TAKES_MS)
@@ -89,7 +107,7 @@ class Post:
             line.carry,
             clock_ms=lambda: int(self.clock.now()),
             tell=self.told.append,
-            terms=Terms(first_contact_s=first_contact_s),
+            terms=Terms(first_contact_s=first_contact_s, exit_when_drained=exits),
         )
         self.work = asyncio.create_task(self.remote.work())
 
@@ -258,6 +276,44 @@ def test_leaving_waits_for_what_runs_gives_back_the_rest_and_says_goodbye() -> N
         assert [back.lease_id for said in line.said for back in said.released] == [6]
         assert [done.lease_id for said in line.said for done in said.done] == [5]
         assert (line.said[-1].draining, line.said[-1].held) == (True, ())
+
+    played(story)
+
+
+def test_a_worker_that_exits_when_drained_goes_when_what_runs_has_ended() -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [a_reply(1, a_run(5, 6))]
+        post = Post(line, exits=True)
+        await post.begin()
+        await post.until(lambda: len(line.said) >= 2)
+        line.drain = True
+        await post.until(lambda: any(said.released for said in line.said))
+        assert not post.work.done()
+        post.pass_time(TAKES_MS)
+        assert await post.work
+        assert [back.lease_id for said in line.said for back in said.released] == [6]
+        assert [done.lease_id for said in line.said for done in said.done] == [5]
+        assert line.said[-1].draining
+        assert any("leaves when what runs has ended" in told for told in post.told)
+
+    played(story)
+
+
+def test_a_drained_worker_stays_and_works_again_when_it_may() -> None:
+    async def story() -> None:
+        line = Line()
+        post = Post(line)
+        await post.until(lambda: len(line.said) >= 2)
+        line.drain = True
+        await post.until(lambda: bool(line.said) and line.said[-1].draining)
+        line.drain = False
+        await post.until(lambda: not line.said[-1].draining)
+        assert post.told[-2:] == [
+            "drained by an operator: it takes nothing more until it is uncordoned",
+            "an operator lets it work again",
+        ]
+        await post.leave()
 
     played(story)
 

@@ -1,0 +1,145 @@
+"""Why tasks and jobs are where they are, and how they came there, asked over HTTP."""
+
+import pytest
+
+from holdfast.api import explain as explain_module
+
+
+async def why(house, path: str) -> list[str]:
+    told = await house.get(f"{path}/explain")
+    assert told.status == 200, told.content
+    assert all(
+        set(reason) >= {"code", "sentence", "command", "until"} for reason in told.value["reasons"]
+    )
+    return [reason["code"] for reason in told.value["reasons"]]
+
+
+def test_a_task_tells_why_it_waits_who_holds_it_and_how_it_ended(inside):
+    async def story(house):
+        await house.submit()
+        assert await why(house, "/tasks/1/0") == ["no_worker"]
+        item = (await house.exchange(1)).value["runs"][0]["items"][0]
+        where = {"job_id": "1", "index": 0, "lease_id": item["lease_id"]}
+        held = (await house.get("/tasks/1/0/explain")).value
+        assert (held["id"], held["state"]) == ("1/0", "LEASED")
+        assert "Worker w1 holds attempt 1 of it, for " in held["reasons"][0]["sentence"]
+        await house.exchange(2, started=[{**where, "ran_ms": 0}], held=[item["lease_id"]])
+        assert await why(house, "/tasks/1/0") == ["held"]
+        failed = {
+            **where, "ran_ms": 1, "reason": "failed", "error": "ValueError: no\nmore",
+            "traceback": "", "exit_code": None,
+        }  # fmt: skip
+        await house.exchange(3, failed=[failed])
+        ended = (await house.get("/tasks/1/0/explain")).value["reasons"][0]
+        assert ended["sentence"] == "It ended QUARANTINED with attempt 1: failed: ValueError: no."
+        assert ended["command"] == "holdfast job retry 1"
+        assert await why(house, "/jobs/1") == ["finished"]
+
+    inside(story)
+
+
+def test_a_paused_queue_is_told_with_whose_will_it_was(inside):
+    async def story(house):
+        await house.post("/queues/default/pause", {"reason": "maintenance"})
+        await house.submit(3)
+        for path in ("/tasks/1/2", "/jobs/1"):
+            told = (await house.get(f"{path}/explain")).value["reasons"]
+            assert [reason["code"] for reason in told] == ["queue_paused", "no_worker"]
+            assert told[0]["sentence"].startswith("Queue default is paused by token:")
+            assert told[0]["sentence"].endswith(": maintenance.")
+        assert told[0]["tasks"] == 3
+
+    inside(story)
+
+
+def test_who_paused_long_ago_is_not_looked_for(inside, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(explain_module, "MOST_READ", 1)
+
+    async def story(house):
+        await house.post("/queues/default/pause", {"reason": "maintenance"})
+        await house.submit()
+        told = (await house.get("/tasks/1/0/explain")).value["reasons"]
+        assert told[0]["sentence"] == "Queue default is paused: maintenance."
+
+    inside(story)
+
+
+def test_workers_are_looked_at_as_they_are(inside):
+    async def story(house):
+        await house.submit(4)
+        held = (await house.exchange(1)).value["runs"]
+        assert len(held) == 2
+        assert await why(house, "/tasks/1/3") == ["workers_busy"]
+        await house.submit(cpus=64)
+        told = (await house.get("/tasks/2/0/explain")).value["reasons"]
+        assert [reason["code"] for reason in told] == ["too_large"]
+        assert "64 cpus where the largest has 2" in told[0]["sentence"]
+        await house.post("/workers/w1/cordon")
+        assert await why(house, "/tasks/1/3") == ["workers_cordoned"]
+        items = [item for run in held for item in run["items"]]
+        began = [
+            {"job_id": "1", "index": i["index"], "lease_id": i["lease_id"], "ran_ms": 0}
+            for i in items
+        ]
+        leases = [item["lease_id"] for item in items]
+        await house.exchange(2, draining=True, started=began, held=leases)
+        assert await why(house, "/tasks/1/3") == ["workers_draining"]
+        house.served.exchanges.workers["w1"].seen_at = -1_000_000
+        assert await why(house, "/tasks/1/3") == ["workers_silent"]
+
+    inside(story)
+
+
+def test_times_bounds_and_counts_of_a_job_are_told(inside):
+    async def story(house):
+        await house.submit(delay="1h")
+        late = (await house.get("/tasks/1/0/explain")).value["reasons"][0]
+        assert late["code"] == "not_begun"
+        assert late["until"].endswith("Z")
+        await house.submit(not_before="2999-01-01T00:00:00Z")
+        assert "not_begun" in await why(house, "/tasks/2/0")
+        await house.submit(5, max_parallel=1, retries=3, retry={"delay": "1h", "jitter": 0})
+        await house.exchange(1)
+        assert await why(house, "/jobs/3") == ["max_parallel", "held"]
+        told = (await house.get("/jobs/3/explain")).value
+        assert [(each["tasks"], each["example"]) for each in told["reasons"]] == [
+            (4, "3/1"), (1, "3/0"),
+        ]  # fmt: skip
+        lost = {
+            "job_id": "3", "index": 0, "lease_id": 1, "ran_ms": 1, "reason": "failed",
+            "error": "no", "traceback": "", "exit_code": 1,
+        }  # fmt: skip
+        began = {"job_id": "3", "index": 0, "lease_id": 1, "ran_ms": 0}
+        await house.exchange(2, started=[began], held=[1])
+        await house.exchange(3, failed=[lost])
+        assert await why(house, "/tasks/3/0") == ["backing_off", "max_parallel"]
+        await house.post("/jobs", {"kind": "function", "target": "m:f", "sealed": False})
+        assert await why(house, "/jobs/4") == ["open"]
+
+    inside(story)
+
+
+def test_what_is_not_there_is_not_explained(inside):
+    async def story(house):
+        await house.submit()
+        for path in ("/tasks/1/1", "/tasks/9/0", "/tasks/1/x", "/jobs/9"):
+            assert (await house.get(f"{path}/explain")).code == "not_found"
+        assert (await house.get("/tasks/1/1/history")).code == "not_found"
+
+    inside(story)
+
+
+def test_a_task_has_a_history(inside):
+    async def story(house):
+        await house.submit(2)
+        await house.post("/tasks/1/1/reschedule", {"delay": "1h"})
+        await house.post("/jobs/1/cancel", {"reason": "enough"})
+        told = (await house.get("/tasks/1/1/history")).value
+        commands = [view["command"] for view in told["transactions"]]
+        assert commands == ["SubmitJob", "RescheduleTask", "KillJob"]
+        assert told["complete"] is True
+        assert told["transactions"][-1]["reason"] == "enough"
+        other = (await house.get("/tasks/1/0/history")).value["transactions"]
+        assert [view["command"] for view in other] == ["SubmitJob", "KillJob"]
+
+    inside(story)
