@@ -75,11 +75,13 @@ def test_who_asked_too_often_comes_again_when_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     later = answer(429, TOO_OFTEN, "retry-after: 7")
-    with answering(tmp_path / "s", later, later, answer(200, {"ok": 1})) as asked:
-        with closing(Http(Server(url=f"unix:{tmp_path / 's'}"))) as http:
-            waited = Waited(monkeypatch, http)
-            # Nothing was done, so what is otherwise not repeated is repeated too.
-            assert http.post("/x", Reason(reason="r"), dict, key=key) == {"ok": 1}
+    with (
+        answering(tmp_path / "s", later, later, answer(200, {"ok": 1})) as asked,
+        closing(Http(Server(url=f"unix:{tmp_path / 's'}"))) as http,
+    ):
+        waited = Waited(monkeypatch, http)
+        # Nothing was done, so what is otherwise not repeated is repeated too.
+        assert http.post("/x", Reason(reason="r"), dict, key=key) == {"ok": 1}
     assert [int(seconds) for seconds in waited.seconds] == [7, 7]
     assert len(asked) == 3
     assert len(set(asked)) == 1
@@ -90,19 +92,23 @@ def test_who_is_not_told_when_waits_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, headers: tuple[str, ...]
 ) -> None:
     later = answer(429, TOO_OFTEN, *headers)
-    with answering(tmp_path / "s", later, answer(200, {})):
-        with closing(Http(Server(url=f"unix:{tmp_path / 's'}"))) as http:
-            waited = Waited(monkeypatch, http)
-            assert http.get("/x", dict) == {}
+    with (
+        answering(tmp_path / "s", later, answer(200, {})),
+        closing(Http(Server(url=f"unix:{tmp_path / 's'}"))) as http,
+    ):
+        waited = Waited(monkeypatch, http)
+        assert http.get("/x", dict) == {}
     assert [int(seconds) for seconds in waited.seconds] == [int(http_module.LONGEST_PAUSE_S)]
 
 
 def test_who_has_no_time_to_wait_is_told_why(tmp_path: Path) -> None:
     later = answer(429, TOO_OFTEN, "retry-after: 60")
-    with answering(tmp_path / "s", later) as asked:
-        with closing(Http(Server(url=f"unix:{tmp_path / 's'}"), patience_s=1.0)) as http:
-            with pytest.raises(Rejected, match="slowly") as caught:
-                http.get("/x", dict)
+    with (
+        answering(tmp_path / "s", later) as asked,
+        closing(Http(Server(url=f"unix:{tmp_path / 's'}"), patience_s=1.0)) as http,
+    ):
+        with pytest.raises(Rejected, match="slowly") as caught:
+            http.get("/x", dict)
     assert (caught.value.problem.code, len(asked)) == ("rate_limited", 1)
 
 
@@ -110,12 +116,14 @@ def test_a_server_that_is_away_is_asked_again_only_what_may_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = answer(503, {"so": "what"})
-    with answering(tmp_path / "s", away, answer(200, {"ok": 1}), away):
-        with closing(Http(Server(url=f"unix:{tmp_path / 's'}"))) as http:
-            Waited(monkeypatch, http)
-            assert http.post("/x", None, dict, key="k") == {"ok": 1}
-            with pytest.raises(Rejected):
-                http.post("/x", None, dict)
+    with (
+        answering(tmp_path / "s", away, answer(200, {"ok": 1}), away),
+        closing(Http(Server(url=f"unix:{tmp_path / 's'}"))) as http,
+    ):
+        Waited(monkeypatch, http)
+        assert http.post("/x", None, dict, key="k") == {"ok": 1}
+        with pytest.raises(Rejected):
+            http.post("/x", None, dict)
 
 
 def test_nobody_there_is_unreachable_once_patience_ends() -> None:
