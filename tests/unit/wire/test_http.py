@@ -106,9 +106,9 @@ def test_who_has_no_time_to_wait_is_told_why(tmp_path: Path) -> None:
     with (
         answering(tmp_path / "s", later) as asked,
         closing(Http(Server(url=f"unix:{tmp_path / 's'}"), patience_s=1.0)) as http,
+        pytest.raises(Rejected, match="slowly") as caught,
     ):
-        with pytest.raises(Rejected, match="slowly") as caught:
-            http.get("/x", dict)
+        http.get("/x", dict)
     assert (caught.value.problem.code, len(asked)) == ("rate_limited", 1)
 
 
