@@ -66,7 +66,7 @@ docs: $(STAMP)
 
 .PHONY: test
 test: $(STAMP) ## the fast tier; SEED=n replays
-	$(PYTEST) --numprocesses=auto
+	$(PYTEST) --numprocesses=auto --dist=worksteal
 
 .PHONY: test-slow
 test-slow: $(STAMP) ## the slow tier: more examples, more seeds

@@ -127,6 +127,7 @@ def test_a_worker_that_does_not_end_is_ended(inside, tmp_path):
     inside(story)
 
 
+@pytest.mark.slow
 def test_what_a_killed_server_left_is_ended_and_lost_before_others_start(inside, tmp_path):
     async def before(served):
         await lease_one(served)

@@ -287,6 +287,7 @@ def test_two_workers_of_a_name_on_one_machine_cannot_be(hire: Callable[..., Hand
     assert "already works for" in second.printed
 
 
+@pytest.mark.slow
 def test_a_name_that_is_taken_elsewhere_is_waited_for(
     stage: Stage, hire: Callable[..., Hand]
 ) -> None:
