@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
@@ -21,6 +23,22 @@ TERM: Final = "2s"
 """Short, so that a demo need not wait long for a lease to run out."""
 
 
+FREE: Final = (
+    "import signal, sys; signal.pthread_sigmask(signal.SIG_SETMASK, ()); "
+    "from holdfast.cli.main import main; sys.exit(main())"
+)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """A signal that ends the demo waits here, lest a process be started that nobody knows of."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Player:
     """One process. What it says is read all the time, and kept for the case of trouble."""
 
@@ -30,7 +48,8 @@ class Player:
         self._said: list[str] = []
         self._ready = threading.Event()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *arguments],
+            # What is held back here is not held back there.
+            [sys.executable, "-c", FREE, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -93,26 +112,22 @@ class Stage:
             self._server.leave()
 
     def serve(self) -> None:
-        self._server = Player(
-            "the server",
-            [
-                "serve", "--data", str(self.data), "--listen", "127.0.0.1:0",
-                "--token-file", str(self.token_file), "--lease-term", TERM,
-            ],
-            SERVING,
-        )  # fmt: skip
+        arguments = [
+            "serve", "--data", str(self.data), "--listen", "127.0.0.1:0",
+            "--token-file", str(self.token_file), "--lease-term", TERM,
+        ]  # fmt: skip
+        with undisturbed():
+            self._server = Player("the server", arguments, SERVING)
         self.url = self._server.wait_until_ready().split()[-1]
 
     def hire(self, *names: str) -> None:
         """Start workers, and wait until the server has heard of each."""
         for name in names:
-            self.workers[name] = Player(
-                f"worker {name}",
-                [
-                    "worker", "start", "--server", self.url, "--name", name, "--slots", "2",
-                    "--token-file", str(self.token_file),
-                ],
-                CONNECTED,
-            )  # fmt: skip
+            arguments = [
+                "worker", "start", "--server", self.url, "--name", name, "--slots", "2",
+                "--token-file", str(self.token_file),
+            ]  # fmt: skip
+            with undisturbed():
+                self.workers[name] = Player(f"worker {name}", arguments, CONNECTED)
         for name in names:
             self.workers[name].wait_until_ready()
