@@ -1,10 +1,9 @@
 """`holdfast demo`: the newcomer's first minute. Everything it shows is real and can be repeated."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from holdfast.cli.sample import weigh
 from holdfast.cli.sources import LAST
 from holdfast.cli.stage import Stage
 from holdfast.cli.tables import jobs_table, task_text
+from holdfast.cli.unwinding import uninterrupted
 from holdfast.client.holdfast import Holdfast
 
 ITEMS = 60
@@ -145,13 +145,25 @@ def _next(folder: Path, *, keep: bool) -> None:
 @contextmanager
 def _folder(*, keep: bool) -> Iterator[Path]:
     """A folder of the demo's own. It goes with the demo, whatever happens, unless it is kept."""
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
-    try:
+    with ExitStack() as stack:
+        with uninterrupted():
+            folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+            stack.enter_context(_kept(folder) if keep else _going(folder))
         yield folder
+
+
+@contextmanager
+def _kept(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except BaseException:
-        if keep:
-            note(f"kept: {folder}")
+        note(f"kept: {folder}")
         raise
+
+
+@contextmanager
+def _going(folder: Path) -> Iterator[None]:
+    try:
+        yield
     finally:
-        if not keep and os.path.isdir(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -9,12 +9,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
 from holdfast.cli.errors import REFUSED, Trouble
+from holdfast.cli.unwinding import uninterrupted
 
 SERVING: Final = "serving"
 CONNECTED: Final = "connected"
@@ -24,19 +23,9 @@ TERM: Final = "2s"
 
 
 FREE: Final = (
-    "import signal, sys; signal.pthread_sigmask(signal.SIG_SETMASK, ()); "
+    "import sys; from holdfast.cli.unwinding import heed; heed(); "
     "from holdfast.cli.main import main; sys.exit(main())"
 )
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """A signal that ends the demo waits here, lest a process be started that nobody knows of."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Player:
@@ -116,7 +105,7 @@ class Stage:
             "serve", "--data", str(self.data), "--listen", "127.0.0.1:0",
             "--token-file", str(self.token_file), "--lease-term", TERM,
         ]  # fmt: skip
-        with undisturbed():
+        with uninterrupted():
             self._server = Player("the server", arguments, SERVING)
         self.url = self._server.wait_until_ready().split()[-1]
 
@@ -127,7 +116,7 @@ class Stage:
                 "worker", "start", "--server", self.url, "--name", name, "--slots", "2",
                 "--token-file", str(self.token_file),
             ]  # fmt: skip
-            with undisturbed():
+            with uninterrupted():
                 self.workers[name] = Player(f"worker {name}", arguments, CONNECTED)
         for name in names:
             self.workers[name].wait_until_ready()

@@ -9,7 +9,8 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,7 @@ from typing import Final, NoReturn
 import msgspec
 from msgspec import Struct
 
+from holdfast.cli.unwinding import heed, uninterrupted
 from holdfast.core.errors import BrokenInvariant, OperatingError
 
 FAMILY: Final = "holdfast.cli.benchmarks"
@@ -113,26 +115,32 @@ def measure_in_child(row: Row, size: int, folder: Path) -> Values:
     Where we are told to stop, so is that process, and it ends whatever it has started; the folder
     is ours and not the process's, in case it must be killed.
     """
-    with TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
-        words = [sys.executable, "-m", module_of(row.name), str(size), place]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-            try:
-                told, said = child.communicate()
-            except BaseException:
-                _end(child)
-                raise
+    with ExitStack() as stack:
+        with uninterrupted():
+            own = TemporaryDirectory(prefix="holdfast-bench-", dir=folder)
+            place = stack.enter_context(own)
+            words = [sys.executable, "-m", module_of(row.name), str(size), place]
+            child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            stack.enter_context(_ended(child))
+        told, said = child.communicate()
     if child.returncode != 0:
         lines = said.decode(errors="replace").strip().splitlines()
         raise RowFailed(lines[-1] if lines else f"its process ended with {child.returncode}")
     return msgspec.json.decode(told, type=dict[str, float])
 
 
-def _end(child: "subprocess.Popen[bytes]") -> None:
-    child.terminate()
-    try:
-        child.wait(PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
+@contextmanager
+def _ended(child: "subprocess.Popen[bytes]") -> Iterator[None]:
+    with child:
+        try:
+            yield
+        except BaseException:
+            child.terminate()
+            try:
+                child.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+            raise
 
 
 def main(row: Row, arguments: Sequence[str]) -> int:
@@ -140,6 +148,7 @@ def main(row: Row, arguments: Sequence[str]) -> int:
     size, folder = arguments
     before = signal.signal(signal.SIGTERM, _leave)
     try:
+        heed()
         print(json.dumps(measure_here(row, int(size), Path(folder))))
     finally:
         signal.signal(signal.SIGTERM, before)
