@@ -5,7 +5,6 @@ from typing import Any
 
 from holdfast.api.call import Answer, Call
 from holdfast.core import commands as c
-from holdfast.core.ready import QUEUE
 from holdfast.core.spec import DEFAULT_QUEUE
 from holdfast.core.state import State
 from holdfast.wire.bodies import Reason
@@ -17,7 +16,7 @@ async def list_queues(call: Call) -> Answer:
     def look(state: State) -> list[dict[str, Any]]:
         waiting: Counter[str] = Counter({DEFAULT_QUEUE: 0})
         for (_, shape), line in state.ready.queues.items():
-            waiting[str(shape[QUEUE])] += len(line)
+            waiting[shape.queue] += len(line)
         return [
             {
                 "name": name,

@@ -14,7 +14,7 @@ from typing import Final
 
 from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, WorkerId, task_name
 from holdfast.core.job import CANCELLED, Job, JobState, counts, job_state, only_owes
-from holdfast.core.ready import shape_of
+from holdfast.core.shape import shape_of
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, KILLED_BY_LIMIT, Task, TaskState
 from holdfast.core.violation import Finding, Violation, found

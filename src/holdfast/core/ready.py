@@ -7,30 +7,45 @@ came back stand in the job's own `due`, or in `later` until their time.
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from heapq import heappop, heappush
 from typing import cast
 
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, Position
 from holdfast.core.job import Job, first_fresh
+from holdfast.core.shape import Shape, shape_of
 from holdfast.core.task import ASIDE, FRESH, Task
 
-Shape = tuple[int, int, int, str, str, str]
-"""What a slot is held for: processors, memory, accelerators, the function, the queue, and the job
-itself where it must have slots of its own. Tasks of one shape may follow each other in a slot."""
 
-QUEUE = 4
-"""The place of the queue in a shape."""
+class Row:
+    """The jobs of one priority and shape that have something to lease, oldest first: one row to
+    whoever places them. `head` is the next of them; there is none left where it is nothing."""
 
+    __slots__ = ("_jobs", "_now", "_rest", "count", "head", "priority", "shape")
 
-def shape_of(job: Job) -> Shape:
-    """A job that bounds how many of its tasks run at once gets slots of its own, so that counting
-    slots counts running tasks."""
-    spec = job.spec
-    own = job.job_id if spec.max_parallel else ""
-    # A slot that ran code of one bundle starts anew for that of another.
-    code = f"{spec.bundle}:{spec.target}" if spec.bundle else spec.target
-    return (spec.cpus_milli, spec.memory_bytes, spec.gpus, code, spec.queue, own)
+    def __init__(
+        self,
+        key: tuple[int, Shape],
+        queue: deque[JobId],
+        jobs: dict[JobId, Job],
+        now: Instant,
+    ) -> None:
+        self.priority, self.shape = key
+        self.count = len(queue)
+        self._jobs, self._now = jobs, now
+        self._rest = iter(queue)
+        self.head: Job | None = None
+        self.advance()
+
+    def advance(self) -> None:
+        """On to the next job. Grants may be applied meanwhile; nothing may be put in line."""
+        jobs, now = self._jobs, self._now
+        for job_id in self._rest:
+            job = jobs.get(job_id)
+            if job is not None and has_leasable(job, now):
+                self.head = job
+                return
+        self.head = None
 
 
 class ReadyQueue:
@@ -102,41 +117,20 @@ class ReadyQueue:
     def next_wake(self) -> Instant:
         return self.sleeping[0][0] if self.sleeping else NEVER
 
-    def line(
-        self,
-        jobs: dict[JobId, Job],
-        now: Instant,
-        closed: Container[Shape] = (),
-        paused: Container[str] = (),
-    ) -> Iterator[Job]:
-        """The jobs with something to lease now, most urgent first, oldest first; nothing of a
-        paused queue.
-
-        The caller may close a shape while walking: nothing more of it is offered. Grants may be
-        applied meanwhile; nothing may be added. Jobs with nothing left leave the line when they
-        reach its front.
-        """
-        heads: list[tuple[int, int, int, Shape, Job, Iterator[JobId]]] = []
-        for number, key in enumerate(list(self.queues)):
+    def rows(
+        self, jobs: dict[JobId, Job], now: Instant, paused: Container[str] = ()
+    ) -> list[Row]:
+        """What can be leased now, a row a priority and shape; nothing of a paused queue. Jobs with
+        nothing left leave the line when they reach its front."""
+        rows: list[Row] = []
+        for key in list(self.queues):
             queue = self.queues[key]
             self._thin(queue, jobs, now)
             if not queue:
                 del self.queues[key]
-                continue
-            if key[1][QUEUE] in paused:
-                continue
-            rest = iter(queue)
-            job = jobs[next(rest)]
-            heappush(heads, (-key[0], job.position, number, key[1], job, rest))
-        while heads:
-            urgency, _, number, shape, job, rest = heappop(heads)
-            if shape in closed:
-                continue
-            yield job
-            following = next((j for i in rest if _stands(j := jobs.get(i), now)), None)
-            if following is not None:
-                entry = (urgency, following.position, number, shape, following, rest)
-                heappush(heads, entry)
+            elif key[1].queue not in paused:
+                rows.append(Row(key, queue, jobs, now))
+        return rows
 
     def _thin(self, queue: deque[JobId], jobs: dict[JobId, Job], now: Instant) -> None:
         """Let go of those at the front that have nothing."""

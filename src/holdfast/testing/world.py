@@ -5,6 +5,7 @@ Every accepted command passes through bytes before it is applied, so a test meet
 that a restart would. There is no disk, no network and no worker: tests that need those use others.
 """
 
+from collections.abc import Container
 from typing import Any
 
 from holdfast.core import commands as c
@@ -16,6 +17,7 @@ from holdfast.core.events import AnyEvent, LeasesGranted
 from holdfast.core.freeze import fingerprint, freeze, thaw
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import Violation, Watch, check
+from holdfast.core.job import Job
 from holdfast.core.ready import take
 from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.core.reports import Done, Failed, Released, Started
@@ -244,5 +246,15 @@ class World:
         self.state.ready.wake(self.state.jobs, self.now)
         return {
             job.job_id: sorted(take(job, self.now, job.count))
-            for job in self.state.ready.line(self.state.jobs, self.now)
+            for job in in_line(self.state, self.now)
         }
+
+
+def in_line(state: State, now: Instant, paused: Container[str] = ()) -> list[Job]:
+    """The jobs with something to lease, most urgent first, oldest first."""
+    found: list[tuple[int, Position, Job]] = []
+    for row in state.ready.rows(state.jobs, now, paused):
+        while row.head is not None:
+            found.append((-row.priority, row.head.position, row.head))
+            row.advance()
+    return [job for _, _, job in sorted(found, key=lambda entry: entry[:2])]

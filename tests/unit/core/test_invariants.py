@@ -11,7 +11,7 @@ from holdfast.core import invariants
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import CHECKS, check
 from holdfast.core.job import Job
-from holdfast.core.ready import shape_of
+from holdfast.core.shape import shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, Endpoint, Task, TaskState

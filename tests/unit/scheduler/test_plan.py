@@ -1,33 +1,45 @@
 """Placing work: what fits goes where it fits, in the order it came, and nothing is overfilled."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core import commands as c
 from holdfast.core.ids import Index, JobId, WorkerId
-from holdfast.core.job import Job
 from holdfast.core.spec import JobSpec
-from holdfast.scheduler.plan import LONGEST_RUN, RUN_MS, Pick, Seat, Slot, plan, run_length
+from holdfast.scheduler.ledger import Ledger
+from holdfast.scheduler.plan import LONGEST_RUN, RUN_MS, Outlook, Pick, plan, run_length
+from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
+from holdfast.scheduler.shares import Shares
 from holdfast.testing.world import World
 
 
 def a_seat(slots: int = 2, *, worker: str = "w", cpus: int | None = None, gpus: int = 0) -> Seat:
     places = [Slot(number, 0, None) for number in range(slots)]
     milli = (slots if cpus is None else cpus) * 1_000
-    return Seat(WorkerId(worker), 1, milli, 1 << 30, gpus, places)
+    return seat_of(WorkerId(worker), 1, Amounts(milli, 1 << 30, gpus), places)
 
 
 def a_spec(**wants: int) -> JobSpec:
     return JobSpec(name="work", kind="function", target="work", **wants)  # type: ignore[arg-type]
 
 
-def jobs(world: World) -> list[Job]:
-    return list(world.state.ready.line(world.state.jobs, world.now))
-
-
 def planned(world: World, seats: list[Seat], length: int = 1) -> list[Pick]:
-    return plan(jobs(world), seats, world.now, lambda spec: length)
+    rows = world.state.ready.rows(world.state.jobs, world.now)
+    held = Counter(slot.shape for seat in seats for slot in seat.slots if slot.shape)
+    return plan(
+        Outlook(
+            rows=rows,
+            seats=seats,
+            now=world.now,
+            pace=lambda spec: length,
+            ledger=Ledger({}, {}, held),
+            shares=lambda: Shares(seats, held, {}),
+            rank_of=lambda row: row.priority,
+        )
+    ).picks
 
 
 def places(picks: list[Pick]) -> list[tuple[str, str, int, tuple[int, ...]]]:
@@ -73,7 +85,7 @@ def test_resources_are_counted_once_a_slot() -> None:
     seat = a_seat(4, cpus=5)
     picks = planned(world, [seat], length=50)
     assert [(p.slot, len(p.indices)) for p in picks] == [(0, 1), (1, 1)]
-    assert seat.cpus_milli == 1_000
+    assert seat.free.cpus_milli == 1_000
 
 
 def test_a_gpu_is_given_to_one_slot_at_a_time() -> None:
@@ -81,7 +93,7 @@ def test_a_gpu_is_given_to_one_slot_at_a_time() -> None:
     world.submit("a", 10, spec=a_spec(gpus=1))
     seat = a_seat(4, gpus=1)
     assert len(planned(world, [seat])) == 1
-    assert (seat.gpus, planned(world, [seat])) == (0, [])
+    assert (seat.free.gpus, planned(world, [seat])) == (0, [])
     assert planned(world, [a_seat(4)]) == []
 
 
@@ -92,7 +104,7 @@ def test_memory_is_given_to_as_many_slots_as_it_lasts_for() -> None:
     assert [(p.worker, p.slot) for p in planned(world, seats)] == [
         ("v", 0), ("v", 1), ("w", 0), ("w", 1),
     ]  # fmt: skip
-    assert [seat.memory_bytes for seat in seats] == [0, 0]
+    assert [seat.free.memory_bytes for seat in seats] == [0, 0]
     assert planned(world, seats) == []
     world.submit("b", 10, spec=a_spec(memory_bytes=3 << 28))
     assert [p.job_id for p in planned(world, [a_seat(4)])] == ["a", "a"]
