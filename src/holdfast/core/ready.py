@@ -99,6 +99,12 @@ class ReadyQueue:
         job = self._jobs.get(job_id)
         return NOWHERE if job is None else job.position
 
+    def withdraw(self, job: Job) -> None:
+        """Take the job out of its line, before it changes into one of another."""
+        if job.queued:
+            job.queued = False
+            self._queue_of(job).remove(job.job_id)
+
     def sleep(self, job: Job, until: Instant) -> None:
         """Look at the job again at `until`."""
         heappush(self.sleeping, (until, job.job_id))
@@ -150,10 +156,12 @@ def _leave(job: Job | None) -> None:
 def is_begun(job: Job, now: Instant) -> bool:
     """Whether the job's own time has come. It is about its fresh tasks: one with a record was
     leased before, or was given a time of its own."""
-    return job.not_before <= now and job.not_before_wall == NEVER
+    return job.not_before <= now and job.not_before_wall == NEVER and not job.blocked
 
 
 def has_leasable(job: Job, now: Instant) -> bool:
+    if job.blocked:
+        return False
     if job.cursor < len(job.states) and is_begun(job, now):
         return True
     return any(_is_due(job, index, now) for index in job.due or ())
@@ -195,7 +203,8 @@ def put_back(ready: ReadyQueue, job: Job, task: Task, now: Instant) -> None:
         if job.due is None:
             job.due = deque()
         job.due.append(task.index)
-        ready.offer(job)
+        if not job.blocked:
+            ready.offer(job)
     else:
         if job.later is None:
             job.later = []

@@ -47,6 +47,9 @@ class World:
 
     def do(self, command: c.Command, *, request_id: str = "", reason: str = "") -> Decision:
         """Decide, and where something became true, write it down and fold what was written."""
+        if isinstance(command, c.SettleTies):
+            for job_id in command.jobs:
+                self.state.unsettled.pop(job_id, None)
         decision = decide(self.state, command, self.now)
         if isinstance(decision, Accepted) and decision.events:
             name = type(command).__name__
@@ -135,6 +138,11 @@ class World:
             apply(self.state, record, position)
             self.violations.extend(self.watch.feed(position, record))
 
+    def settle(self) -> None:
+        """Judge whoever is tied to what has ended, until nothing more follows."""
+        while self.state.unsettled:
+            self.did(c.SettleTies(jobs=tuple(self.state.unsettled)))
+
     # --- the common errands ---------------------------------------------------------------------
 
     def submit(
@@ -150,14 +158,41 @@ class World:
         delay_ms: int = 0,
         not_before_wall: int = 0,
         deadline_wall: int = 0,
+        **ties: Any,
     ) -> Decision:
         return self.do(
             c.SubmitJob(
                 job_id=JobId(job_id), spec=spec, key=key, digest=digest, items=items,
                 count=0 if items else count, sealed=sealed, delay_ms=delay_ms,
                 not_before_wall=Instant(not_before_wall), deadline_wall=Instant(deadline_wall),
+                **ties,
             )
         )  # fmt: skip
+
+    def grant_gang(
+        self, job_id: str, *workers: str, term_ms: int = 0, rank: int | None = None
+    ) -> tuple[LeaseId, ...]:
+        """Lease task after task of a gang to these workers, and say under which ids."""
+        members = tuple(
+            c.Member(Index(index), WorkerId(worker), 1, index, term_ms)
+            for index, worker in enumerate(workers)
+        )
+        decision = self.do(c.GrantGang(job_id=JobId(job_id), members=members, rank=rank))
+        granted = decision.events if isinstance(decision, Accepted) else ()
+        return tuple(g.first_lease for g in granted if isinstance(g, LeasesGranted))
+
+    def commit_gang(self, job_id: str) -> Decision:
+        """Every member that is held reports its result."""
+        tasks = (self.state.jobs[JobId(job_id)].tasks or {}).values()
+        members = tuple(
+            c.Finished(
+                task.worker, task.incarnation,
+                Done(task.job_id, task.index, task.lease_id, 0, b"ok"),
+            )
+            for task in tasks
+            if task.lease_id
+        )  # fmt: skip
+        return self.do(c.CommitGang(job_id=JobId(job_id), members=members))
 
     def grant(
         self,

@@ -18,11 +18,12 @@ from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, LeaseId, Position, WorkerId
 from holdfast.core.job import state_of
 from holdfast.core.lease import LeaseState
+from holdfast.core.seen import MOVES
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.core.task import TaskState
 from holdfast.core.transactions import RENDERERS
-from holdfast.core.watch import JUDGES, MOVES
+from holdfast.core.watch import JUDGES
 from holdfast.testing.stages import JOB, STAGES, Stage, stage_of
 from holdfast.testing.strategies import MAKERS
 
