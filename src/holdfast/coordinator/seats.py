@@ -2,9 +2,12 @@
 
 Soft state: lost with the process and learnt again from the next exchange. It steers placement and
 never decides what is true.
+
+A lease that is over says nothing about the process that runs under it: that ends when it ends.
+What a worker was given counts against it until an exchange of its own names it no more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -13,15 +16,20 @@ from holdfast.core.ready import Shape, shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.scheduler.plan import Seat, Slot, run_length
-from holdfast.wire.exchange import Capacity, Hello, Reply, Verdict
+from holdfast.wire.exchange import Capacity, Exchange, Hello, Lingering, Reply, Verdict
 
 SendReply = Callable[[Reply], None]
+
+GRANTED_SLACK = 256
+"""How many leases that are long gone may be remembered before somebody sweeps."""
 
 
 class Worker(Struct):
     """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
     `stops` and `recalls` are the answer being put together for exchange `number`, which goes to
-    `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned."""
+    `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned.
+    `granted` is the slot and the shape of each lease it was given and may still run under, `last`
+    the shape that each slot was given last."""
 
     worker: WorkerId
     incarnation: int
@@ -39,52 +47,175 @@ class Worker(Struct):
     recalls: tuple[LeaseId, ...] = ()
     asked: frozenset[LeaseId] = frozenset()
     held: frozenset[LeaseId] = frozenset()
+    lingering: tuple[Lingering, ...] = ()
     unseen: tuple[tuple[int, frozenset[LeaseId]], ...] = ()
+    granted: dict[LeaseId, tuple[int, Shape]] = {}
+    last: dict[int, Shape] = {}
     last_reply: Reply | None = None
     hello: Hello | None = None
     since: Instant = NEVER
     seen_at: Instant = NEVER
 
+    def hear(self, exchange: Exchange) -> None:
+        """Take in what it says about itself. What it holds is taken in when its reports are."""
+        self.number = exchange.number
+        self.capacity, self.draining = exchange.capacity, exchange.draining
+        self.occupied, self.lingering = exchange.occupied, exchange.lingering
+        self.unseen = tuple(entry for entry in self.unseen if entry[0] > exchange.seen)
+
+    def give(self, leases: Iterable[LeaseId], slot: int, shape: Shape) -> None:
+        """Remember what these leases take, for as long as it may run under them."""
+        if len(self.granted) > GRANTED_SLACK + 2 * len(self.held):
+            kept = self.known().union(attempt.lease_id for attempt in self.lingering)
+            self.granted = {lease: it for lease, it in self.granted.items() if lease in kept}
+        self.granted.update(dict.fromkeys(leases, (slot, shape)))
+        self.last[slot] = shape
+
     def known(self) -> frozenset[LeaseId]:
         """What it holds, and what is on its way to it."""
         return self.held.union(*(leases for _, leases in self.unseen))
+
+    def clung_to(self, state: State) -> frozenset[LeaseId]:
+        """Leases that are over and that it does not know, or does not say, that it has lost."""
+        if not self.held and not self.unseen:
+            return self.held
+        holder = state.holders.get((self.worker, self.incarnation))
+        return self.known() if holder is None else self.known().difference(holder.leases)
+
+    def is_doubtful(self, state: State) -> bool:
+        """Whether something that is over may be on its way to it: only its next exchange tells, and
+        it sends none before it is answered."""
+        if not self.unseen:
+            return False
+        holder = state.holders.get((self.worker, self.incarnation))
+        live = frozenset() if holder is None else holder.leases.keys()
+        return any(not leases <= live for _, leases in self.unseen)
 
     def queued(self, state: State) -> int:
         """How many leases wait behind another in a slot."""
         holder = state.holders.get((self.worker, self.incarnation))
         return 0 if holder is None else sum(load - 1 for load in holder.load.values())
 
-    def is_idle(self, state: State) -> bool:
+    def has_leases(self, state: State) -> bool:
         holder = state.holders.get((self.worker, self.incarnation))
-        return holder is None or not holder.leases
+        return holder is not None and bool(holder.leases)
+
+    def is_idle(self, state: State) -> bool:
+        """Whether nothing runs there, wanted or not."""
+        return not (self.has_leases(state) or self.lingering or self.clung_to(state))
 
     def seat(self, state: State) -> Seat:
-        """What is free, from the slots its leases occupy. Derived anew: nothing can leak."""
-        holder = state.holders.get((self.worker, self.incarnation))
-        load = {} if holder is None else holder.load
-        shapes: dict[int, tuple[Shape, bool]] = {}
-        if holder is not None and load:
-            for task in holder.leases.values():
-                if task.slot not in shapes:
-                    shapes[task.slot] = (shape_of(state.jobs[task.job_id]), task.alone)
-                    if len(shapes) == len(load):
-                        break
+        """What is free: all there is without the slots of its leases, and without those of what is
+        over and has not ended there. Derived anew: nothing can leak."""
+        held = self.held_slots(state)
+        if held is None:
+            return Seat(self.worker, self.incarnation, 0, 0, 0, [])
         cpus, memory, gpus = (
             self.capacity.cpus_milli, self.capacity.memory_bytes, self.capacity.gpus,
         )  # fmt: skip
-        slots: list[Slot] = []
-        free = self.capacity.slots - self.occupied
+        self._add_helpers(held)
+        slots = [held[number] for number in sorted(held)]
+        for slot in slots:
+            shape = slot.shape or NOTHING
+            cpus, memory, gpus = cpus - shape[0], memory - shape[1], gpus - shape[2]
+        free = self.capacity.slots - len(slots) - max(0, self.occupied - len(self.lingering))
         for number in range(self.capacity.slots):
-            held = shapes.get(number)
-            if held is not None:
-                slots.append(Slot(number, load[number], held[0], held[1]))
-                cpus, memory, gpus = cpus - held[0][0], memory - held[0][1], gpus - held[0][2]
-                free -= 1
-        for number in range(self.capacity.slots):
-            if number not in shapes and free > 0:
+            if number not in held and free > 0:
                 slots.append(Slot(number, 0, None))
                 free -= 1
         return Seat(self.worker, self.incarnation, cpus, memory, gpus, slots)
+
+    def _add_helpers(self, held: dict[int, Slot]) -> None:
+        """What waits in one slot may be run in another that was given the same shape before and
+        has nothing left: that one takes as much, until nothing waits."""
+        movable: dict[Shape, int] = {}
+        for slot in held.values():
+            if slot.load > 1 and slot.shape is not None:
+                movable[slot.shape] = movable.get(slot.shape, 0) + slot.load - 1
+        if not movable:
+            return
+        for number, shape in self.last.items():
+            if number not in held and movable.get(shape, 0) > 0:
+                movable[shape] -= 1
+                held[number] = Slot(number, 0, shape)
+
+    def held_slots(self, state: State) -> dict[int, Slot] | None:
+        """The slots in which something runs or waits, with what each takes; None where it holds
+        something that is over and that nobody here remembers: it says what that takes as soon as
+        it was told to end it."""
+        held: dict[int, Slot] = {}
+        holder = state.holders.get((self.worker, self.incarnation))
+        load = {} if holder is None else holder.load
+        if holder is not None and load:
+            for task in holder.leases.values():
+                if task.slot not in held:
+                    shape = shape_of(state.jobs[task.job_id])
+                    held[task.slot] = Slot(task.slot, load[task.slot], shape, task.alone)
+                    if len(held) == len(load):
+                        break
+        over = [(attempt.slot, self._shape_of(attempt)) for attempt in self.lingering]
+        told = {attempt.lease_id for attempt in self.lingering}
+        for lease in self.clung_to(state):
+            if lease in told:
+                continue
+            known = self.granted.get(lease)
+            if known is None:
+                return None
+            over.append(known)
+        for number, shape in over:
+            # One after another in a slot: what is behind it runs when it has ended.
+            former = held.get(number)
+            load_here = 1 if former is None else former.load + 1
+            held[number] = Slot(number, load_here, _larger(shape, former), True)
+        return held
+
+    def _shape_of(self, attempt: Lingering) -> Shape:
+        known = self.granted.get(attempt.lease_id)
+        if known is not None:
+            return known[1]
+        return (attempt.cpus_milli, attempt.memory_bytes, attempt.gpus, "", "", "")
+
+
+NOTHING: Shape = (0, 0, 0, "", "", "")
+
+
+def _larger(shape: Shape, former: Slot | None) -> Shape:
+    """The shape that takes as much as both of one slot do, one after the other."""
+    if former is None or former.shape is None:
+        return shape
+    other = former.shape
+    cpus, memory, gpus = (max(pair) for pair in zip(shape[:3], other[:3], strict=True))
+    return (cpus, memory, gpus, *other[3:])
+
+
+class Others:
+    """Those that a plan does not place on: what runs there still counts where a job bounds how many
+    of its tasks run at once. Looked at only if somebody asks."""
+
+    def __init__(self, state: State, known: Iterable[Worker], seated: Iterable[Worker]) -> None:
+        self._state = state
+        self._known = known
+        self._seated = seated
+        self._slots: dict[Shape, int] | None = None
+
+    def hold(self, shape: Shape) -> int:
+        """How many slots are held for this shape there."""
+        if self._slots is None:
+            self._slots = {}
+            for held in self._count():
+                self._slots[held] = self._slots.get(held, 0) + 1
+        return self._slots.get(shape, 0)
+
+    def _count(self) -> Iterator[Shape]:
+        state = self._state
+        seated = {(worker.worker, worker.incarnation) for worker in self._seated}
+        known = {(worker.worker, worker.incarnation): worker for worker in self._known}
+        for key in (known.keys() | state.holders.keys()) - seated:
+            # One that has not been heard of since a restart may hold something all the same.
+            worker = known.get(key) or Worker(*key, Capacity(0, 0, 0, 0))
+            for slot in (worker.held_slots(state) or {}).values():
+                if slot.shape is not None:
+                    yield slot.shape
 
 
 class Paces:

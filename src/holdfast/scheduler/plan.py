@@ -54,6 +54,14 @@ class Pick(Struct, frozen=True):
 Pace = Callable[[JobSpec], int]
 """How many tasks of this spec make a run."""
 
+Elsewhere = Callable[[Shape], int]
+"""How many slots are held for this shape on workers that are no seats of this plan."""
+
+
+def nowhere(shape: Shape) -> int:
+    """Every worker has a seat."""
+    return 0
+
 
 def run_length(mean_us: int | None) -> int:
     """One task until the first has shown how long it takes; then about `RUN_MS` of work."""
@@ -68,13 +76,14 @@ def plan(
     now: Instant,
     pace: Pace,
     closed: set[Shape] | None = None,
+    elsewhere: Elsewhere = nowhere,
 ) -> list[Pick]:
     """What to lease now. The seats are used up as the plan grows, and a shape for which there is
     no room is closed, so that whoever walks the line need not offer it again."""
     picks: list[Pick] = []
     closed = set() if closed is None else closed
     for job in jobs:
-        rooms = _rooms(job, seats, _length(job.spec, pace))
+        rooms = _rooms(job, seats, _length(job.spec, pace), elsewhere)
         if rooms:
             picks.extend(_fill(job, rooms, now))
         else:
@@ -95,11 +104,12 @@ class _Room(Struct):
     space: int
 
 
-def _rooms(job: Job, seats: list[Seat], length: int) -> list[_Room]:
+def _rooms(job: Job, seats: list[Seat], length: int, elsewhere: Elsewhere) -> list[_Room]:
     """The slots this job may use: those held for its shape and running low, and free ones."""
     shape = shape_of(job)
     limit = job.spec.max_parallel
-    used = sum(slot.shape == shape for seat in seats for slot in seat.slots) if limit else 0
+    used = elsewhere(shape) if limit else 0
+    used += sum(slot.shape == shape for seat in seats for slot in seat.slots) if limit else 0
     rooms: list[_Room] = []
     for seat in seats:
         free_cpus, free_memory, free_gpus = seat.cpus_milli, seat.memory_bytes, seat.gpus
