@@ -107,7 +107,7 @@ class Hand:
             failed=failed,
             released=(),
             held=tuple(self._held),
-            occupied=len(self._held),
+            occupied=0,
             draining=False,
             hello=Hello("here", 1, "0.1.0", "", (("zone", "eu"),)),
         )

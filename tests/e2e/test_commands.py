@@ -223,8 +223,8 @@ def test_a_stop_ends_the_whole_group_and_reports_nothing(crew: Crew) -> None:
     crew.said(1, "\n")
     child = int(crew.output_so_far(1))
     crew.executor.stop(LeaseId(1))
-    assert crew.executor.occupied() == 1
-    crew.until(lambda: crew.executor.occupied() == 0)
+    assert [attempt.lease_id for attempt in crew.executor.lingering()] == [1]
+    crew.until(lambda: not crew.executor.lingering())
     crew.until(lambda: is_gone(child))
     assert [*crew.done, *crew.failed, *crew.released] == []
 

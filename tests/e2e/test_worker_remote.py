@@ -41,6 +41,13 @@ PATIENT = (
     "import os, sys, time; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n')\n"
     "while not os.path.exists(sys.argv[1] + '.go'): time.sleep(0.01)"
 )
+# Begins, and does not listen to whoever asks it to end.
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PATIENT
+# Says whether the process that wrote its number there is still among us.
+LOOKS = (
+    "import os, sys; there = os.path.exists('/proc/' + open(sys.argv[1]).read().strip()); "
+    "open(sys.argv[2], 'w').write('beside it' if there else 'alone')"
+)
 
 
 @pytest.fixture
@@ -114,6 +121,33 @@ def test_what_is_cancelled_while_it_runs_is_ended(
     until(lambda: not any(map(psutil.pid_exists, pids)))
     after = stage.command("true", times=4)
     stage.finished(after)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+def test_what_has_no_right_to_run_any_more_keeps_its_memory_until_it_has_ended(
+    how: str, stage: Stage, hire: Callable[..., Hand], tmp_path: Path
+) -> None:
+    hire("--memory", "1Gi")
+    large = 600 * 1024 * 1024
+    # It has the first slot, and leaves it free for what comes later.
+    small = stage.python(PATIENT, str(tmp_path / "s"))
+    until(lambda: bool(begun(tmp_path / "s")))
+    timeout_ms = 500 if how == "timed out" else 0
+    deaf = stage.python(DEAF, str(tmp_path / "d"), memory_bytes=large, timeout_ms=timeout_ms)
+    until(lambda: bool(begun(tmp_path / "d")))
+    (tmp_path / "s.go").touch()
+    stage.finished(small)
+    if how == "cancelled":
+        stage.cancel(deaf)
+    stage.finished(deaf)
+    looks = stage.python(
+        LOOKS, str(tmp_path / "d"), str(tmp_path / "seen"), memory_bytes=large
+    )
+    # There is room for this one, so the worker was asked and gave its other slot.
+    stage.finished(stage.call("double", 1))
+    (tmp_path / "d.go").touch()
+    stage.finished(looks)
+    assert (tmp_path / "seen").read_text() == "alone"
 
 
 def test_what_a_killed_worker_ran_runs_elsewhere_and_nothing_of_it_is_left(

@@ -133,7 +133,7 @@ class Local:
     def describe(self) -> str:
         if self.closed:
             return f"{self.path} closed"
-        stuck = self.executor.occupied()
+        stuck = len(self.executor.lingering())
         lost = f", {stuck} occupied by attempts that were given up" if stuck else ""
         return f"{self.path} {self.slots} workers{lost}"
 

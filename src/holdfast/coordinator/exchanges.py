@@ -11,13 +11,13 @@ from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.registry import Registry
-from holdfast.coordinator.seats import Paces, SendReply, Worker
+from holdfast.coordinator.seats import Others, Paces, SendReply, Worker
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Lost, Refused
 from holdfast.core.events import lease_ids
 from holdfast.core.ids import NEVER, LeaseId, Position, WorkerId
-from holdfast.core.ready import Shape
+from holdfast.core.ready import Shape, shape_of
 from holdfast.core.record import Record
 from holdfast.core.task import TaskState
 from holdfast.scheduler.plan import Pick, plan
@@ -65,11 +65,8 @@ class Exchanges:
             return
         if worker.send is not None:
             self._reply(worker, ())
-        worker.number = exchange.number
+        worker.hear(exchange)
         worker.heard_at = self._coordinator.now()
-        worker.capacity, worker.draining = exchange.capacity, exchange.draining
-        worker.occupied = exchange.occupied
-        worker.unseen = tuple(entry for entry in worker.unseen if entry[0] > exchange.seen)
         worker.send = send
         self._expire(worker)
         worker.verdicts = self._report(worker, exchange)
@@ -117,16 +114,18 @@ class Exchanges:
         state.ready.wake(state.jobs, now)
         has_work = bool(state.ready.queues)
         parked = self._everyone() if has_work else self._alerted()
-        for worker in [w for w in parked if w.held and not w.stops]:
+        for worker in [w for w in parked if (w.held or w.unseen) and not w.stops]:
             worker.stops = self._stops(worker)
-            worker.has_news = worker.has_news or bool(worker.stops)
+            if worker.stops or worker.is_doubtful(state):
+                worker.has_news = True
         runs: dict[WorkerId, list[Run]] = {}
         open_to = [w for w in parked if self._is_open(w)] if has_work else []
         if open_to:
             seats = [worker.seat(state) for worker in open_to]
             closed: set[Shape] = set()
             line = state.ready.line(state.jobs, now, closed, state.paused)
-            for pick in plan(line, seats, now, self.paces.run_length, closed):
+            others = Others(state, self.workers.values(), open_to)
+            for pick in plan(line, seats, now, self.paces.run_length, closed, others.hold):
                 run = self._grant(pick)
                 if run is not None:
                     runs.setdefault(pick.worker, []).append(run)
@@ -350,13 +349,14 @@ class Exchanges:
             return None
         job = self._coordinator.state.jobs[pick.job_id]
         leases = lease_ids(granted)
+        worker.give(leases, pick.slot, shape_of(job))
         payloads = job.payloads_of(granted.indices)
         items = tuple(map(Item, granted.indices, leases, granted.attempts, payloads))
         spec = job.spec
         return Run(
             job.job_id, pick.slot, spec.kind, spec.target, spec.timeout_ms,
             worker.term_ms, pick.alone, job.count, items, spec.on_disconnect, spec.memory_bytes,
-            spec.bundle,
+            spec.bundle, spec.cpus_milli, spec.gpus,
         )  # fmt: skip
 
     def _reply(self, worker: Worker, runs: tuple[Run, ...]) -> None:

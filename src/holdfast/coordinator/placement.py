@@ -4,11 +4,12 @@ The plan is pure and holds no authority: each of its proposals becomes a command
 other, and what is refused simply does not happen.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.seats import Paces, Worker
+from holdfast.coordinator.seats import Paces, Worker, held_by_all
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted
@@ -49,14 +50,7 @@ class Placement:
         rows = state.ready.rows(state.jobs, now, state.paused)
         is_exact = any(row.shape.preempts for row in rows)
         seats = [worker.seat(state, is_exact=is_exact) for worker in able]
-        held: dict[Shape, int] | None = None
-
-        def all_held() -> dict[Shape, int]:
-            nonlocal held
-            if held is None:
-                held = self._held()
-            return held
-
+        held = cache(lambda: held_by_all(state, self._workers.values()))
         limits = state.limits
         is_bounded = bool(limits) or any(row.shape.keys for row in rows)
         caps = {name: limit.running for name, limit in limits.items() if limit.running}
@@ -73,8 +67,9 @@ class Placement:
             seats=seats,
             now=now,
             pace=self.paces.run_length,
-            ledger=Ledger(caps, tokens, all_held() if is_bounded else {}),
-            shares=lambda: Shares(seats, all_held(), weights),
+            ledger=Ledger(caps, tokens, held() if is_bounded else {}),
+            held=held,
+            shares=lambda: Shares(seats, held(), weights),
             rank_of=lambda row: self.aging.rank_of(row, now),
         )
 
@@ -101,23 +96,6 @@ class Placement:
     def next_due(self) -> Instant:
         """When something may start that must wait now, and that nothing announces."""
         return self.rates.next_token(self._coordinator.now()) if self._waits_for_token else NEVER
-
-    def _held(self) -> dict[Shape, int]:
-        """How many slots are held for each shape, by anybody."""
-        state = self._coordinator.state
-        found: dict[Shape, int] = {}
-        for worker in self._workers.values():
-            for slot in worker.slots(state):
-                if slot.shape is not None:
-                    found[slot.shape] = found.get(slot.shape, 0) + 1
-        for (name, incarnation), holder in state.holders.items():
-            known = self._workers.get(name)
-            if known is None or known.incarnation != incarnation:
-                # Nobody heard of it since this coordinator began; its leases live all the same.
-                for task in {task.slot: task for task in holder.leases.values()}.values():
-                    shape = shape_of(state.jobs[task.job_id])
-                    found[shape] = found.get(shape, 0) + 1
-        return found
 
     def _grant(self, pick: Pick) -> Run | None:
         worker = self._workers[pick.worker]

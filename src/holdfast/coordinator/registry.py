@@ -9,6 +9,7 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.seats import Worker
 from holdfast.core import commands as c
 from holdfast.core.ids import Instant, WorkerId
+from holdfast.core.ready import shape_of
 from holdfast.core.transactions import worker_registered
 from holdfast.wire.exchange import Exchange, Hello
 
@@ -56,7 +57,7 @@ class Registry:
         gone = [
             worker.worker
             for worker in self.workers.values()
-            if now - worker.seen_at > FORGET_MS and worker.is_idle(self._coordinator.state)
+            if now - worker.seen_at > FORGET_MS and not worker.has_leases(self._coordinator.state)
         ]
         for name in gone:
             del self.workers[name]
@@ -105,6 +106,9 @@ class Registry:
             # Granted by a coordinator before this one, whose answer may still be on its way. Once
             # the worker has heard from us it takes no older answer.
             fresh.unseen = ((exchange.number, frozenset(holder.leases)),)
+            jobs = self._coordinator.state.jobs
+            for task in holder.leases.values():
+                fresh.give((task.lease_id,), task.slot, shape_of(jobs[task.job_id]))
         self.workers[exchange.worker] = fresh
         return fresh
 

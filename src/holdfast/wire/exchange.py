@@ -18,6 +18,7 @@ __all__ = [
     "Failed",
     "Hello",
     "Item",
+    "Lingering",
     "Released",
     "Reply",
     "Run",
@@ -43,7 +44,8 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     and answered) before it runs, so that a task which kills its host is found by name.
     `on_disconnect` says what becomes of an attempt whose lease can no longer be renewed, and
     `memory_bytes` how much memory it may use; zero for no bound. `bundle` is the digest of the code
-    it needs, which the worker fetches; empty for none.
+    it needs, which the worker fetches; empty for none. `cpus_milli`, `memory_bytes` and `gpus` are
+    what an attempt takes of the worker for as long as it really runs.
     """
 
     job_id: JobId
@@ -58,15 +60,34 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     on_disconnect: str = ""
     memory_bytes: int = 0
     bundle: str = ""
+    cpus_milli: int = 0
+    gpus: int = 0
+    resources: tuple[tuple[str, int], ...] = ()
+
+
+class Lingering(Struct, frozen=True, array_like=True, gc=False):
+    """An attempt that is over for everybody else and still runs: where, and what it takes.
+
+    It is told with the attempt, because a coordinator that was started since does not know it.
+    """
+
+    lease_id: LeaseId
+    slot: int
+    cpus_milli: int
+    memory_bytes: int
+    gpus: int
+    resources: tuple[tuple[str, int], ...] = ()
 
 
 class Capacity(Struct, frozen=True, array_like=True, gc=False):
-    """What a worker offers. `slots` bounds how many attempts run at once."""
+    """What a worker offers. `slots` bounds how many attempts run at once; `resources` are named
+    amounts beyond the usual, in thousandths."""
 
     slots: int
     cpus_milli: int
     memory_bytes: int
     gpus: int
+    resources: tuple[tuple[str, int], ...] = ()
 
 
 class Hello(Struct, frozen=True, array_like=True):
@@ -85,7 +106,12 @@ class Hello(Struct, frozen=True, array_like=True):
 
 
 class Exchange(Struct, frozen=True, array_like=True):
-    """One message of a worker. Reports are repeated until a reply names this number."""
+    """One message of a worker. Reports are repeated until a reply names this number.
+
+    `held` are the leases it has a right to, as far as it knows. `lingering` are attempts that have
+    none any more and still run, and `occupied` is how many slots they keep: nothing else fits there
+    until a later exchange names them no more.
+    """
 
     worker: WorkerId
     incarnation: int
@@ -100,6 +126,7 @@ class Exchange(Struct, frozen=True, array_like=True):
     occupied: int
     draining: bool
     hello: Hello | None = None
+    lingering: tuple[Lingering, ...] = ()
 
 
 def is_empty(exchange: Exchange) -> bool:

@@ -106,6 +106,7 @@ class Agent:
         self._must_speak = False
         self._authority.sent(self._number, now_ms)
         done = self._done_within_bounds()
+        lingering = self.executor.lingering()
         # What has a result that does not fit this time is still ours.
         unsent = [report.lease_id for report in self._done[len(done) :]]
         self._under_way = Exchange(
@@ -119,9 +120,10 @@ class Agent:
             tuple(self._failed),
             tuple(self._released),
             (*held, *unsent),
-            self.executor.occupied(),
+            len({attempt.slot for attempt in lingering}),
             self._takes_nothing(),
             None if self._is_known else self.hello,
+            lingering,
         )
         return self._under_way
 
@@ -224,7 +226,7 @@ class Agent:
     def _has_changed(self, told: Exchange, now_ms: int) -> bool:
         """Whether there is something to say beside reports: a lane came free or was lost, we are
         leaving, or it is time for a sign of life, which renews leases that end by time."""
-        if self._takes_nothing() != told.draining or self.executor.occupied() != told.occupied:
+        if self._takes_nothing() != told.draining or self.executor.lingering() != told.lingering:
             return True
         if self._must_speak or (not self._is_known and told.hello is None):
             return True

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from holdfast.core.ids import LeaseId
-from holdfast.wire.exchange import Run
+from holdfast.wire.exchange import Lingering, Run
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.guarding import Guardian, NoGuardian
 from holdfast.worker.keeper import Keeper
@@ -133,11 +133,11 @@ class ProcessExecutor:
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         """Left to whoever calls `stop`."""
 
-    def occupied(self) -> int:
+    def lingering(self) -> tuple[Lingering, ...]:
         if self._is_closed:
-            return 0
+            return ()
         named = [LeaseId(lane.slate.named()[0]) for lane in self._keeper.lanes]
-        return sum(self._leases.is_given_up(lease_id) for lease_id in named)
+        return self._leases.lingering({lease: number for number, lease in enumerate(named)})
 
     def close(self, grace_ms: int) -> Harvest:
         if not self._is_closed:
