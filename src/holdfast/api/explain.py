@@ -161,9 +161,9 @@ class _Surroundings:
             memory_bytes=worker.capacity.memory_bytes,
             gpus=worker.capacity.gpus,
             free_slots=sum(slot.shape is None for slot in seat.slots),
-            free_cpus_milli=seat.cpus_milli,
-            free_memory_bytes=seat.memory_bytes,
-            free_gpus=seat.gpus,
+            free_cpus_milli=seat.free.cpus_milli,
+            free_memory_bytes=seat.free.memory_bytes,
+            free_gpus=seat.free.gpus,
         )
 
     def _standing(self, worker: Worker) -> str:

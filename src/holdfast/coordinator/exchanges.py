@@ -4,24 +4,22 @@ An exchange that reports something, or finds something to do, is answered when t
 with nothing to say is parked until there is. Nothing is polled.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.placement import Placement
 from holdfast.coordinator.registry import Registry
-from holdfast.coordinator.seats import Others, Paces, SendReply, Worker
+from holdfast.coordinator.seats import SendReply, Worker
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Lost, Refused
-from holdfast.core.events import lease_ids
 from holdfast.core.ids import NEVER, LeaseId, Position, WorkerId
-from holdfast.core.ready import Shape, shape_of
 from holdfast.core.record import Record
 from holdfast.core.task import TaskState
-from holdfast.scheduler.plan import Pick, plan
-from holdfast.wire.exchange import Done, Exchange, Item, Released, Reply, Run, Verdict
+from holdfast.wire.exchange import Done, Exchange, Released, Reply, Run, Verdict
 
 
 def _drop(error: Exception) -> None:
@@ -45,7 +43,7 @@ class Exchanges:
     def __init__(self, coordinator: Coordinator, read: ReadRecord, *, term_ms: int) -> None:
         self.registry = Registry(coordinator, term_ms)
         self.workers = self.registry.workers
-        self.paces = Paces()
+        self.placement = Placement(coordinator, self.workers, self.tell)
         self.granting = True
         # Those who wait for an answer and may have to be told something though there is no work:
         # a thousand others may idle beside them, and must cost nothing in a turn.
@@ -118,17 +116,8 @@ class Exchanges:
             worker.stops = self._stops(worker)
             if worker.stops or worker.is_doubtful(state):
                 worker.has_news = True
-        runs: dict[WorkerId, list[Run]] = {}
         open_to = [w for w in parked if self._is_open(w)] if has_work else []
-        if open_to:
-            seats = [worker.seat(state) for worker in open_to]
-            closed: set[Shape] = set()
-            line = state.ready.line(state.jobs, now, closed, state.paused)
-            others = Others(state, self.workers.values(), open_to)
-            for pick in plan(line, seats, now, self.paces.run_length, closed, others.hold):
-                run = self._grant(pick)
-                if run is not None:
-                    runs.setdefault(pick.worker, []).append(run)
+        runs = self.placement.give_out(open_to, self._about_to_ask()) if open_to else {}
         if len(self.workers) > 1 and not runs:
             self._recall()
         for worker in parked if has_work else self._alerted():
@@ -175,6 +164,12 @@ class Exchanges:
         cordoned = worker.worker in self._coordinator.state.cordoned
         return self.granting and not worker.draining and not cordoned
 
+    def _about_to_ask(self) -> Iterator[Worker]:
+        """Those that may be given work and wait for no answer at this moment."""
+        for worker in self.workers.values():
+            if worker.send is None and self._is_open(worker) and self.registry.is_alive(worker):
+                yield worker
+
     def _recall(self) -> None:
         """One worker idles while tasks queue in another's slots: ask back half of them, latest
         first. Only the worker can say that a task has not started; nothing ends before it does."""
@@ -190,11 +185,7 @@ class Exchanges:
         leases = state.holder(busiest.worker, busiest.incarnation).leases
         waiting = [task for task in leases.values() if task.state is TaskState.LEASED]
         wanted = [task.lease_id for task in waiting[::-1] if not task.alone][: -(-queued // 2)]
-        fresh = tuple(lease for lease in wanted if lease not in busiest.asked)
-        if fresh:
-            busiest.recalls += fresh
-            busiest.asked = busiest.asked.union(fresh) & leases.keys()
-            self.tell(busiest)
+        self.placement.recall(busiest, wanted)
 
     def _repeat(self, worker: Worker, exchange: Exchange, send: SendReply) -> None:
         """The worker asks again: the answer goes where it asked last, and not before its time."""
@@ -330,35 +321,6 @@ class Exchanges:
             soonest = min((end for end in held if end != NEVER), default=NEVER)
         return 0 if soonest == NEVER else max(0, soonest - worker.heard_at)
 
-    def _grant(self, pick: Pick) -> Run | None:
-        worker = self.workers[pick.worker]
-        decision = self._coordinator.execute(
-            c.GrantLeases(
-                job_id=pick.job_id,
-                worker=pick.worker,
-                incarnation=pick.incarnation,
-                slot=pick.slot,
-                indices=pick.indices,
-                term_ms=worker.term_ms,
-                alone=pick.alone,
-            ),
-            actor="scheduler",
-        )
-        granted = decision.answer if isinstance(decision, Accepted) else None
-        if not isinstance(granted, e.LeasesGranted):
-            return None
-        job = self._coordinator.state.jobs[pick.job_id]
-        leases = lease_ids(granted)
-        worker.give(leases, pick.slot, shape_of(job))
-        payloads = job.payloads_of(granted.indices)
-        items = tuple(map(Item, granted.indices, leases, granted.attempts, payloads))
-        spec = job.spec
-        return Run(
-            job.job_id, pick.slot, spec.kind, spec.target, spec.timeout_ms,
-            worker.term_ms, pick.alone, job.count, items, spec.on_disconnect, spec.memory_bytes,
-            spec.bundle, spec.cpus_milli, spec.gpus,
-        )  # fmt: skip
-
     def _reply(self, worker: Worker, runs: tuple[Run, ...]) -> None:
         send = worker.send
         if runs:
@@ -381,7 +343,7 @@ class Exchanges:
         for job_id, reports in groupby(done, JOB_ID):
             job = self._coordinator.state.jobs.get(job_id)
             if job is not None:
-                self.paces.note(job.spec, [report.ran_ms for report in reports])
+                self.placement.paces.note(job.spec, [report.ran_ms for report in reports])
 
 
 def _portions(done: tuple[Done, ...]) -> list[tuple[Done, ...]]:

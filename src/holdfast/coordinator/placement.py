@@ -16,15 +16,14 @@ from holdfast.core.decision import Accepted
 from holdfast.core.events import lease_ids
 from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
 from holdfast.core.job import Job
-from holdfast.core.shape import Shape, shape_of
+from holdfast.core.shape import shape_of
 from holdfast.core.task import Task, TaskState
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.eviction import Eviction
 from holdfast.scheduler.gangs import GangPick
-from holdfast.scheduler.ledger import Ledger, Name, names_of
-from holdfast.scheduler.plan import Hurry, Outlook, Pick, Plan, plan
+from holdfast.scheduler.ledger import Ledger, names_of
+from holdfast.scheduler.plan import Hurry, Outlook, Pick, plan
 from holdfast.scheduler.rates import Rate, Rates
-from holdfast.scheduler.seats import Seat
 from holdfast.scheduler.shares import Shares
 from holdfast.wire.exchange import Item, Run
 
@@ -36,16 +35,23 @@ Runs = dict[WorkerId, list[Run]]
 class Placement:
     """`workers` are all that are known, dead ones too: what they hold counts until it is over."""
 
-    def __init__(self, coordinator: Coordinator, workers: dict[WorkerId, Worker]) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        workers: dict[WorkerId, Worker],
+        tell: Callable[[Worker], None],
+    ) -> None:
         self.paces = Paces()
         self.aging = Aging()
         self.rates = Rates()
         self._coordinator = coordinator
         self._workers = workers
+        self._tell = tell
         self._waits_for_token = False
 
-    def outlook(self, able: Iterable[Worker]) -> Outlook:
-        """What a plan is made from, with these workers open to be given work."""
+    def outlook(self, able: Iterable[Worker], others: Iterable[Worker] = ()) -> Outlook:
+        """What a plan is made from: workers that can be given work now, and others that can be as
+        soon as they ask."""
         state, now = self._coordinator.state, self._coordinator.now()
         rows = state.ready.rows(state.jobs, now, state.paused)
         is_exact = any(row.shape.preempts for row in rows)
@@ -71,11 +77,12 @@ class Placement:
             held=held,
             shares=lambda: Shares(seats, held(), weights),
             rank_of=lambda row: self.aging.rank_of(row, now),
+            others=lambda: [worker.seat(state) for worker in others],
         )
 
-    def give_out(self, able: Iterable[Worker]) -> Runs:
+    def give_out(self, able: Iterable[Worker], others: Iterable[Worker] = ()) -> Runs:
         """Plan once and carry the plan out; what each worker is to be told to run."""
-        outlook = self.outlook(able)
+        outlook = self.outlook(able, others)
         made = plan(outlook)
         runs: Runs = {}
         for pick in made.picks:
@@ -149,7 +156,7 @@ class Placement:
         return Run(
             job.job_id, granted.slot, spec.kind, spec.target, spec.timeout_ms,
             worker.term_ms, granted.alone, job.count, items, spec.on_disconnect,
-            spec.memory_bytes, spec.bundle, spec.cpus_milli, spec.gpus,
+            spec.memory_bytes, spec.bundle, spec.cpus_milli, spec.gpus, spec.placing.resources,
         )  # fmt: skip
 
     def _evict(self, eviction: Eviction) -> None:
@@ -176,14 +183,14 @@ class Placement:
         # The first of them may be about to begin, and nothing is gained by stopping it.
         self.recall(worker, waiting[1:])
 
-    def recall(self, worker: Worker, wanted: list[LeaseId]) -> bool:
-        """Have these asked back, those that were not yet; whether there is anything to tell."""
+    def recall(self, worker: Worker, wanted: list[LeaseId]) -> None:
+        """Have these asked back, those that were not yet."""
         fresh = tuple(lease for lease in wanted if lease not in worker.asked)
         if fresh:
             worker.recalls += fresh
             holder = self._coordinator.state.holder(worker.worker, worker.incarnation)
             worker.asked = worker.asked.union(fresh) & holder.leases.keys()
-        return bool(fresh)
+            self._tell(worker)
 
     def _in_slot(self, name: WorkerId, slot: int) -> list[Task]:
         worker = self._workers.get(name)

@@ -9,7 +9,7 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.seats import Worker
 from holdfast.core import commands as c
 from holdfast.core.ids import Instant, WorkerId
-from holdfast.core.ready import shape_of
+from holdfast.core.shape import shape_of
 from holdfast.core.transactions import worker_registered
 from holdfast.wire.exchange import Exchange, Hello
 

@@ -33,7 +33,8 @@ class Rounds:
         self._exchanges.round()
 
     def next_due(self) -> Instant:
-        return self._coordinator.state.ready.next_wake()
+        dues = (self._coordinator.state.ready.next_wake(), self._exchanges.placement.next_due())
+        return min((due for due in dues if due != NEVER), default=NEVER)
 
 
 class Ticker:

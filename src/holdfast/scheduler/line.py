@@ -26,7 +26,7 @@ class Room(Struct):
 class Line:
     """`length` is how many tasks may stand in a slot, `low` the slots that are held for this shape
     and run low. Of the tasks of the first job, `taken` are given out already, and `apart` are those
-    that must be placed one by one and were looked at."""
+    that must be placed one by one and were looked at; `given` counts all that were placed."""
 
     def __init__(self, row: Row, rank: int, length: int) -> None:
         self.row = row
@@ -35,6 +35,7 @@ class Line:
         self.low: list[tuple[Seat, Slot]] = []
         self.taken = 0
         self.apart: set[Index] = set()
+        self.given = 0
         self.is_served = False
         self.is_blocked = False
         self.is_bounded = False
@@ -142,7 +143,7 @@ class Line:
 
     def next_job(self) -> None:
         self.row.advance()
-        self.taken = 0
+        self.taken = self.given = 0
         self.apart.clear()
 
     def _keep(self, room: Room) -> None:

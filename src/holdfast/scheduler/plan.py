@@ -9,8 +9,9 @@ A slot holds one running attempt and a short run of leased ones of the same shap
 that small tasks travel in batches.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
+from itertools import chain
 
 from msgspec import Struct, field
 
@@ -74,7 +75,8 @@ Pace = Callable[[JobSpec], int]
 
 class Outlook(Struct):
     """All that a plan is made from. `seats` are the workers that may be given work; `rank_of`
-    gives a row its priority and what waiting has added to it."""
+    gives a row its priority and what waiting has added to it, `held` how many slots are held for a
+    shape by anybody. `others` may be given work, too, and cannot be told so at this moment."""
 
     rows: list[Row]
     seats: list[Seat]
@@ -83,6 +85,8 @@ class Outlook(Struct):
     ledger: Ledger
     shares: Callable[[], Shares]
     rank_of: Callable[[Row], int]
+    held: Callable[[], Mapping[Shape, int]]
+    others: Callable[[], Iterable[Seat]] = tuple
 
 
 def run_length(mean_us: int | None) -> int:
@@ -251,7 +255,8 @@ class _Planner:
 
     def _avoided(self, worker: WorkerId, shape: Shape) -> WorkerId:
         """The worker to avoid, if there is another."""
-        others = (seat for seat in self._seats if seat.worker != worker)
+        known = chain(self._seats, self._look.others())
+        others = (seat for seat in known if seat.worker != worker)
         return worker if worker and any(suits(seat, shape) for seat in others) else NOBODY
 
     def _deal(self, line: Line, job: Job, indices: list[Index], rooms: list[Room]) -> int:
@@ -299,13 +304,16 @@ class _Planner:
     def _allowed(self, line: Line, job: Job) -> int:
         """How many tasks may start, as far as bounds are concerned."""
         most = job.spec.max_parallel
-        own = most - job.active - line.taken if most else UNBOUNDED
+        own = UNBOUNDED
+        if most:
+            own = most - self._look.held().get(line.shape, 0) - line.given
         if not self._look.ledger.is_bounded(line.shape):
             return own
         return min(own, self._look.ledger.room(line.shape))
 
     def _note(self, line: Line, tasks: int, opened: int) -> None:
         self._open -= opened
+        line.given += tasks
         if not line.is_served:
             line.is_served = True
             self._plan.served.append(line.row)

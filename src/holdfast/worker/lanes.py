@@ -85,7 +85,7 @@ class Leases:
         return tuple(
             Lingering(
                 item.lease_id, lanes.get(item.lease_id, run.slot), run.cpus_milli,
-                run.memory_bytes, run.gpus,
+                run.memory_bytes, run.gpus, run.resources,
             )
             for run, item in filter(None, found)
         )  # fmt: skip

@@ -269,7 +269,7 @@ def test_a_slot_that_may_help_another_out_keeps_what_it_takes_while_anything_wai
     service.settle()
     seat = service.exchanges.workers[worker.name].seat(service.coordinator.state)
     free = sum(slot.shape is None for slot in seat.slots)
-    assert (seat.cpus_milli, free) == ((0, 0) if left == 2 else (500, 0))
+    assert (seat.free.cpus_milli, free) == ((0, 0) if left == 2 else (500, 0))
 
 
 def test_what_is_remembered_of_leases_stays_small() -> None:
