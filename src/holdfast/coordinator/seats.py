@@ -28,7 +28,7 @@ GRANTED_SLACK = 256
 
 class Worker(Struct):
     """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
-    `stops` and `recalls` are the answer being put together for exchange `number`, which goes to
+    `stops`, `recalls` and `kept` are the answer being put together for exchange `number`, which goes to
     `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned.
     `granted` is the slot and the shape of each lease it was given and may still run under, `last`
     the shape that each slot was given last."""
@@ -47,6 +47,7 @@ class Worker(Struct):
     verdicts: tuple[Verdict, ...] = ()
     stops: tuple[Verdict, ...] = ()
     recalls: tuple[LeaseId, ...] = ()
+    kept: tuple[LeaseId, ...] = ()
     asked: frozenset[LeaseId] = frozenset()
     held: frozenset[LeaseId] = frozenset()
     lingering: tuple[Lingering, ...] = ()

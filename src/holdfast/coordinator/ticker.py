@@ -28,7 +28,7 @@ class Rounds:
 
     def step(self, now: Instant) -> None:
         if now >= self._prune_at:
-            self._exchanges.registry.prune(now)
+            self._exchanges.prune(now)
             self._prune_at = Instant(now + FORGET_MS)
         self._exchanges.round()
 

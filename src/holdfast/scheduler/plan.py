@@ -85,7 +85,7 @@ class Outlook(Struct):
     ledger: Ledger
     shares: Callable[[], Shares]
     rank_of: Callable[[Row], int]
-    held: Callable[[], Mapping[Shape, int]]
+    held: Callable[[], Mapping[Shape, int]] = dict
     others: Callable[[], Iterable[Seat]] = tuple
 
 
