@@ -13,7 +13,7 @@ from holdfast.coordinator.reporting import ReadRecord, Reporting
 from holdfast.coordinator.seats import SendReply, Worker
 from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
-from holdfast.core.ids import NEVER, WorkerId
+from holdfast.core.ids import NEVER, Instant, WorkerId
 from holdfast.core.task import TaskState
 from holdfast.wire.exchange import Exchange, Released, Reply, Run, Verdict
 

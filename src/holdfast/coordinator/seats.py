@@ -28,8 +28,8 @@ GRANTED_SLACK = 256
 
 class Worker(Struct):
     """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
-    `stops`, `recalls` and `kept` are the answer being put together for exchange `number`, which goes to
-    `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned.
+    `stops`, `recalls` and `kept` are the answer being put together for exchange `number`, which
+    goes to `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned.
     `granted` is the slot and the shape of each lease it was given and may still run under, `last`
     the shape that each slot was given last."""
 
