@@ -53,7 +53,8 @@ class Exchanges:
         worker.send = send
         self._expire(worker)
         worker.verdicts, worker.kept = self._reporting.take(worker, exchange)
-        worker.held = frozenset(exchange.held)
+        # A result that is kept is held on to: its lease goes on until its gang is decided.
+        worker.held = frozenset(exchange.held).union(worker.kept)
         self._miss(worker)
         worker.stops = self._stops(worker)
         renewed = self._renew(worker)
