@@ -1,4 +1,4 @@
-"""Plans through the coordinator: what is proposed becomes recorded, and what is bounded stays so."""
+"""Plans through the coordinator: proposals become records, and what is bounded stays so."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
 from holdfast.core.ids import Index, JobId, LeaseId
-from holdfast.core.placing import Constraint, Placing
+from holdfast.core.placing import ANYWHERE, Constraint, Placing
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.core.task import TaskState
 from holdfast.testing.clock import ManualClock, SeededDice
@@ -22,7 +22,7 @@ def a_service() -> Service:
     return Service(ManualClock(), SeededDice(1), term_ms=10_000)
 
 
-def submit(service: Service, count: int = 1, placing: Placing = Placing(), **wants: Any) -> JobId:
+def submit(service: Service, count: int = 1, placing: Placing = ANYWHERE, **wants: Any) -> JobId:
     spec = JobSpec(
         name="work", kind="function", target=wants.pop("target", "work"), placing=placing,
         retry=AT_ONCE, **wants,
