@@ -63,6 +63,7 @@ contracts: $(STAMP)
 .PHONY: docs
 docs: $(STAMP)
 	$(BIN)/holdfast states --check docs/states.md
+	$(BIN)/holdfast config show --check docs/settings.md
 
 .PHONY: test
 test: $(STAMP) ## the fast tier; SEED=n replays
@@ -85,6 +86,7 @@ bench: $(STAMP) ## measure this machine
 bless: $(STAMP) ## rewrite expected files and made documents; read the diff
 	$(PYTEST) --bless
 	$(BIN)/holdfast states --write docs/states.md
+	$(BIN)/holdfast config show --write docs/settings.md
 
 .PHONY: clean
 clean: ## remove what builds and test runs left; .venv stays
