@@ -16,10 +16,11 @@ from holdfast.api.app import Api
 from holdfast.api.credentials import Admission, admit, admit_workers, write_address
 from holdfast.api.crew import Crew
 from holdfast.api.listening import CannotListen
+from holdfast.api.manager import READY, STOPPING, show_life, tell_manager
 from holdfast.api.plan import Adjust, Again, Plan
 from holdfast.api.protocol import BoundedHead
 from holdfast.api.service import Service
-from holdfast.api.signals import Stop, dump, obeyed, tell_manager
+from holdfast.api.signals import Stop, dump, obeyed
 from holdfast.coordinator.ports import Faults
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.taking import Taken
@@ -67,6 +68,7 @@ async def serve(
     served = Served(taken, plan.settings, term_ms=plan.term_ms, faults=faults)
     served.engine.start()
     service = Service(served, plan.output, plan.limits)
+    living = asyncio.ensure_future(show_life())
     sweeping = asyncio.ensure_future(logs.keep_tidy(service))
     try:
         admission = await admit(served, plan.token_file)
@@ -80,10 +82,10 @@ async def serve(
             async with _listening(web, door):
                 write_address(plan.token_file, url)
                 crew.start()
-                tell_manager("READY=1")
+                tell_manager(READY)
                 ready(Ready(url, admission))
                 await _until_over(served, stop)
-                tell_manager("STOPPING=1")
+                tell_manager(STOPPING)
                 service.leave()
                 web.force_exit = served.coordinator.failure is not None
                 await crew.stop(0 if web.force_exit else DRAIN_S)
@@ -92,6 +94,7 @@ async def serve(
         sweeping.cancel()
         await service.output.close()
         await served.close()
+        living.cancel()
     if failure is not None:
         raise LogFailed(
             f"the log in {served.log.path} has failed: {failure}. What was acknowledged is safe; "
