@@ -39,6 +39,21 @@ $(STAMP): pyproject.toml src/holdfast/version.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+# The queues of others, apart from ours. Tests that need them skip where HOLDFAST_PEERS_PYTHON names
+# nobody that has them, and say so; where it names one, they must pass.
+PEERS := .peers
+PEERS_STAMP := $(PEERS)/.ready
+
+.PHONY: peers
+peers: $(PEERS_STAMP) ## make .peers with the queues that the bench measures beside ours
+
+$(PEERS_STAMP): .ci/peers.txt
+	@test -n "$(PYTHON)" || { echo "holdfast needs Python 3.11 or newer on the PATH" >&2; exit 1; }
+	"$(PYTHON)" -m venv --clear $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --retries 5 \
+		--requirement .ci/peers.txt
+	@touch $@
+
 .PHONY: demo
 demo: $(STAMP) ## the first minute with holdfast
 	$(BIN)/holdfast demo
