@@ -153,6 +153,7 @@ class Reporting:
                     continue
                 if any(x.index == lost.index and x.lease_id == lost.lease_id for x in commits):
                     return Verdict(lost.lease_id, COMMITTED, "")
+        self._coordinator.refusals["lease_lost"] += 1
         return Verdict(lost.lease_id, LEASE_LOST, lost.why)
 
 

@@ -78,7 +78,8 @@ class Pause(Struct, frozen=True):
 
 class Situation(Struct, frozen=True, kw_only=True):
     """A task and its surroundings at one moment. `now` and `since` are log time, `wall` is what
-    the wall clock shows at `now`. `active` is how many of its job are held by workers; `how` is
+    the wall clock shows at `now`. `desks` is None where nobody can say which workers there are.
+    `active` is how many of its job are held by workers; `how` is
     what a finished task came to."""
 
     job_id: str
@@ -95,7 +96,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     pause: Pause | None = None
     active: int = 0
     is_granting: bool = True
-    desks: tuple[Desk, ...] = ()
+    desks: tuple[Desk, ...] | None = ()
     worker: str = ""
     since: Instant = NEVER
     how: str = ""
@@ -240,6 +241,13 @@ def _bounds(here: Situation) -> Iterable[Reason]:
 
 def _workers(here: Situation) -> Iterable[Reason]:
     """What the workers have to do with it. Nothing, where one of them has room."""
+    if here.desks is None:
+        yield Reason(
+            code="workers_unknown",
+            sentence="Which workers there are is in no log: only a running server knows.",
+            command="holdfast serve",
+        )
+        return
     if not here.desks:
         yield Reason(
             code="no_worker",
@@ -249,7 +257,7 @@ def _workers(here: Situation) -> Iterable[Reason]:
         return
     suited = [desk for desk in here.desks if desk.suits(here.spec)]
     if not suited:
-        yield _too_large(here)
+        yield _too_large(here.spec, here.desks)
         return
     is_taking = [desk for desk in suited if desk.standing == OPEN]
     if any(desk.has_room(here.spec) for desk in is_taking):
@@ -266,9 +274,8 @@ def _workers(here: Situation) -> Iterable[Reason]:
             yield Reason(code=code, sentence=f"{said}.", command=_remedy(desks, standing))
 
 
-def _too_large(here: Situation) -> Reason:
+def _too_large(spec: JobSpec, desks: Sequence[Desk]) -> Reason:
     """Told by what is short everywhere; where each is enough somewhere, by all of it."""
-    spec, desks = here.spec, here.desks
     needs: list[str] = []
     if spec.cpus_milli > (most := max(desk.cpus_milli for desk in desks)):
         needs.append(f"{spec.cpus_milli / 1_000:g} cpus where the largest has {most / 1_000:g}")
