@@ -119,10 +119,11 @@ class Line:
         self.low = []
 
     def fall_back(self) -> None:
-        """What waiting had added is spent. Room that was kept from it among its former equals may
-        be open to it again."""
+        """What waiting had added is spent: what is left of it has its turn among those of its
+        priority, where room may be open to it that its former equals kept."""
         if self.asker.rank != self.row.priority:
             self.asker.rank = self.row.priority
+            self.is_blocked = False
             self._tiers = None
 
     def most(self, portion: int, allowed: int) -> int:
@@ -142,14 +143,24 @@ class Line:
     def open_slot(self, avoid: WorkerId = NOBODY) -> Room | None:
         """A slot that holds nothing yet, on any worker but one; held from now on."""
         for tier in list(self._tiers or ()):
-            for seat in list(tier.seats):
+            seats = tier.seats
+            avoided: Seat | None = None
+            room: Room | None = None
+            while seats:
+                seat = seats[0]
                 if not seat.has_room(self.asker):
-                    tier.seats.remove(seat)
-                elif seat.worker != avoid:
-                    tier.seats.remove(seat)
-                    tier.seats.appendleft(seat)
+                    seats.popleft()
+                elif seat.worker == avoid:
+                    avoided = seats.popleft()
+                else:
+                    room = Room(seat, seat.hold(self.asker), self.length)
                     self._step(tier)
-                    return Room(seat, seat.hold(self.asker), self.length)
+                    break
+            if avoided is not None:
+                # It was first in its tier, and is for whoever does not avoid it.
+                seats.appendleft(avoided)
+            if room is not None:
+                return room
         return None
 
     def rooms(self, wanted: int, portion: int) -> list[Room]:

@@ -135,10 +135,9 @@ class _Planner:
             self._serve(line)
             if line.is_bounded:
                 continue
-            if line.row.head is None:
-                if line.stranded:
-                    self._backlog.block(line)
-            elif line.is_blocked:
+            if line.row.head is None and not line.stranded:
+                continue
+            if line.is_blocked or (line.row.head is None and line.asker.rank == -urgency):
                 self._backlog.block(line)
             else:
                 heappush(heap, self._entry(number))

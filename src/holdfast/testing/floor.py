@@ -77,7 +77,9 @@ class Floor:
     def submit(self, job_id: str, count: int = 1, **wants: Any) -> None:
         sealed = wants.pop("sealed", True)
         spec = wants.pop("spec", None) or a_spec(**wants)
-        assert isinstance(self.world.submit(job_id, count, spec=spec, sealed=sealed), Accepted)
+        decision = self.world.submit(job_id, count, spec=spec, sealed=sealed)
+        if not isinstance(decision, Accepted):
+            raise AssertionError(f"{job_id} was refused: {decision}")
 
     def tasks_on(self, worker: str) -> list[Task]:
         """What a machine holds, in the order it was given out."""
