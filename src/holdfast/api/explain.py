@@ -5,7 +5,8 @@ import asyncio
 from holdfast.api.call import Answer, Call, job_of
 from holdfast.api.tasks import JobPast, copied, index_of, with_task
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.explaining import Surroundings, job_explained, task_explained
+from holdfast.coordinator.explaining import job_explained, task_explained
+from holdfast.coordinator.surroundings import Surroundings
 from holdfast.core.ids import JobId, Position
 from holdfast.core.job import Job, job_state
 from holdfast.scheduler.explain import JobSituation, Situation

@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.sources import LAST, Found, Wanted, ambiguous
-from holdfast.coordinator.explaining import Surroundings, job_explained, task_explained
+from holdfast.coordinator.explaining import job_explained, task_explained
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import (
     Folder,
@@ -20,6 +20,7 @@ from holdfast.coordinator.inspect import (
     open_folder,
     undisturbed,
 )
+from holdfast.coordinator.surroundings import Surroundings
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
 from holdfast.core.events import JobsForgotten

@@ -102,7 +102,7 @@ class Exchanges:
             worker.stops = self._stops(worker)
             if worker.stops or worker.is_doubtful(state):
                 worker.has_news = True
-        open_to = [w for w in parked if self._is_open(w)] if has_work else []
+        open_to = [w for w in parked if self.is_open(w)] if has_work else []
         runs = self.placement.give_out(open_to, self._about_to_ask()) if open_to else {}
         if len(self.workers) > 1 and not runs:
             self._recall()
@@ -150,7 +150,7 @@ class Exchanges:
         told = worker.last_reply is not None and worker.last_reply.drain
         return told != self._must_drain(worker)
 
-    def _is_open(self, worker: Worker) -> bool:
+    def is_open(self, worker: Worker) -> bool:
         """Whether it may be given work."""
         cordoned = worker.worker in self._coordinator.state.cordoned
         return self.granting and not worker.draining and not cordoned
@@ -158,7 +158,7 @@ class Exchanges:
     def _about_to_ask(self) -> Iterator[Worker]:
         """Those that may be given work and wait for no answer at this moment."""
         for worker in self.workers.values():
-            if worker.send is None and self._is_open(worker) and self.registry.is_alive(worker):
+            if worker.send is None and self.is_open(worker) and self.registry.is_alive(worker):
                 yield worker
 
     def _recall(self) -> None:
@@ -171,7 +171,7 @@ class Exchanges:
         queued = 0 if busiest is None else busiest.queued(state)
         if busiest is None or queued == 0:
             return
-        if not any(w.is_idle(state) and self._is_open(w) for w in self._everyone()):
+        if not any(w.is_idle(state) and self.is_open(w) for w in self._everyone()):
             return
         leases = state.holder(busiest.worker, busiest.incarnation).leases
         waiting = [task for task in leases.values() if task.state is TaskState.LEASED]

@@ -3,39 +3,27 @@
 The same for a server, which knows its workers, and for a folder, where nobody does.
 """
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 from msgspec import structs
 
-from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.history import Past, task_detail
 from holdfast.coordinator.inspect import HistoryGone
-from holdfast.coordinator.seats import Worker
-from holdfast.coordinator.views import View, attempts_made, rfc3339
+from holdfast.coordinator.views import View, rfc3339
 from holdfast.core import events as e
-from holdfast.core.ids import NEVER, Index, Instant, JobId, task_name
-from holdfast.core.job import Job, first_fresh, is_finished, job_reason, job_state, state_of
-from holdfast.core.state import State
-from holdfast.core.task import FINISHED, FRESH, Task, TaskState
+from holdfast.core.ids import NEVER, Index, JobId
+from holdfast.core.job import Job
+from holdfast.core.task import FINISHED, TaskState
 from holdfast.scheduler.explain import (
-    CORDONED,
-    DRAINING,
-    OPEN,
-    SILENT,
-    Desk,
     Group,
     JobSituation,
     Pause,
-    Reason,
     Situation,
     explain,
     explain_job,
 )
+from holdfast.scheduler.reasons import Reason
 
-MOST_TASKS: Final = 10_000
-"""How many tasks with a past are looked at for one job."""
 MOST_READ: Final = 5_000
 """How far back it is looked up who paused a queue."""
 
@@ -71,109 +59,10 @@ def _view(reason: Reason) -> View:
         "sentence": reason.sentence,
         "command": reason.command or None,
         "until": None if reason.until == NEVER else rfc3339(reason.until),
+        "counts": dict(reason.counts),
+        "workers": list(reason.workers),
+        "jobs": list(reason.jobs),
     }
-
-
-class Surroundings:
-    """What is the same for every task that is looked at in one moment. Without `exchanges` nobody
-    knows which workers there are: a folder is looked into."""
-
-    def __init__(
-        self, state: State, now: Instant, wall: Instant, exchanges: Exchanges | None
-    ) -> None:
-        self._state = state
-        self._now = now
-        self._wall = wall
-        self._exchanges = exchanges
-        self._desks: tuple[Desk, ...] | None = None
-
-    def situation(self, job: Job, index: Index) -> Situation:
-        task = (job.tasks or {}).get(index)
-        state = state_of(job, index)
-        # A task with a past, or with a time of its own, no longer waits for that of its job.
-        times = job if task is None else task
-        here = Situation(
-            job_id=job.job_id,
-            task=task_name(job.job_id, index),
-            state=state,
-            spec=job.spec,
-            now=self._now,
-            wall=self._wall,
-            attempt=attempts_made(job, index),
-            not_before=times.not_before,
-            not_before_wall=times.not_before_wall,
-        )
-        if task is not None:
-            here = structs.replace(
-                here, failures=task.failures, losses=task.losses, worker=task.worker,
-                since=task.started_at,
-            )  # fmt: skip
-        if state is not TaskState.WAITING:
-            return here
-        paused = self._state.paused.get(job.spec.queue)
-        return structs.replace(
-            here,
-            pause=None if paused is None else Pause(paused),
-            active=job.active,
-            is_granting=self._exchanges is None or self._exchanges.granting,
-            desks=self.desks(),
-        )
-
-    def whole(self, job: Job) -> JobSituation:
-        if is_finished(job):
-            return JobSituation(
-                job_id=job.job_id, ended=job_state(job).value, reason=job_reason(job)
-            )
-        groups = tuple(
-            Group(count, self.situation(job, index))
-            for count, index in _groups(job, self._now)
-            if count
-        )
-        return JobSituation(job_id=job.job_id, sealed=job.sealed, groups=groups)
-
-    def desks(self) -> tuple[Desk, ...] | None:
-        if self._desks is None and self._exchanges is not None:
-            exchanges = self._exchanges
-            self._desks = tuple(self._desk(exchanges, each) for each in exchanges.workers.values())
-        return self._desks
-
-    def _desk(self, exchanges: Exchanges, worker: Worker) -> Desk:
-        seat = worker.seat(self._state)
-        return Desk(
-            name=worker.worker,
-            standing=self._standing(exchanges, worker),
-            slots=worker.capacity.slots,
-            cpus_milli=worker.capacity.cpus_milli,
-            memory_bytes=worker.capacity.memory_bytes,
-            gpus=worker.capacity.gpus,
-            free_slots=sum(slot.shape is None for slot in seat.slots),
-            free_cpus_milli=seat.free.cpus_milli,
-            free_memory_bytes=seat.free.memory_bytes,
-            free_gpus=seat.free.gpus,
-        )
-
-    def _standing(self, exchanges: Exchanges, worker: Worker) -> str:
-        if not exchanges.registry.is_alive(worker):
-            return SILENT
-        if worker.draining:
-            return DRAINING
-        return CORDONED if worker.worker in self._state.cordoned else OPEN
-
-
-def _groups(job: Job, now: Instant) -> Iterator[tuple[int, Index]]:
-    """The unfinished tasks of a job by what they have in common, each group with one of it. Of
-    those that come back later, the first to do so."""
-    fresh = job.states.count(FRESH)
-    if fresh:
-        yield fresh, Index(first_fresh(job, 0))
-    kinds: dict[object, list[Task]] = {}
-    for task in islice((job.tasks or {}).values(), MOST_TASKS):
-        waits = (task.not_before > now, task.not_before_wall != NEVER)
-        kind = (task.state, waits if task.state is TaskState.WAITING else None)
-        kinds.setdefault(kind, []).append(task)
-    for tasks in kinds.values():
-        first = min(tasks, key=lambda task: (task.not_before, task.not_before_wall))
-        yield len(tasks), first.index
 
 
 def _completed(

@@ -252,5 +252,10 @@ class Paces:
             mean if before is None or mean > before else (before * 3 + mean) // 4
         )
 
+    def mean_ms(self, spec: JobSpec) -> int | None:
+        """How long a task of this function takes, where any has shown it."""
+        mean_us = self._means_us.get((spec.kind, spec.target))
+        return None if mean_us is None else mean_us // 1_000
+
     def run_length(self, spec: JobSpec) -> int:
         return run_length(self._means_us.get((spec.kind, spec.target)))

@@ -61,13 +61,15 @@ class Hurry(Struct, frozen=True):
 
 
 class Plan(Struct):
-    """What to lease, what to end, what to ask back; and the rows that got something."""
+    """What to lease, what to end, what to ask back; the rows that got something, and those that
+    found no room, most urgent first."""
 
     picks: list[Pick] = field(default_factory=list)
     gangs: list[GangPick] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     hurries: list[Hurry] = field(default_factory=list)
     served: list[Row] = field(default_factory=list)
+    waiting: list[Row] = field(default_factory=list)
 
 
 Pace = Callable[[JobSpec], int]
@@ -143,6 +145,7 @@ class _Planner:
                 continue
             if line.is_blocked or (line.row.head is None and line.asker.rank == -urgency):
                 self._backlog.block(line)
+                self._plan.waiting.append(line.row)
             else:
                 heappush(heap, self._entry(number))
         self._plan.evictions = self._backlog.evictions
