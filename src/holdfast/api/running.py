@@ -18,7 +18,7 @@ from holdfast.api.credentials import Admission, admit, admit_workers, write_addr
 from holdfast.api.crew import Crew
 from holdfast.api.limits import Door
 from holdfast.api.listening import Address, CannotListen
-from holdfast.api.protocol import BoundedHead
+from holdfast.api.protocol import Talk
 from holdfast.api.service import Service
 from holdfast.api.signals import Stop, dump, obeyed, tell_manager
 from holdfast.coordinator.output import Quota
@@ -174,8 +174,9 @@ def _config(service: Service, plan: Plan) -> uvicorn.Config:
     if plan.tls_cert:
         tls = {"ssl_certfile": plan.tls_cert, "ssl_keyfile": plan.tls_key}
     config = uvicorn.Config(
-        api,
-        http=BoundedHead,
+        api.respond,
+        interface="asgi3",
+        http=Talk,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from holdfast.api.app import Api
+from holdfast.api.asked import Asked
 from holdfast.api.identity import new_secret
 from holdfast.api.limits import Door
+from holdfast.api.response import Response, Streamed
 from holdfast.api.routes import TABLE
 from holdfast.api.service import Service
 from holdfast.coordinator.serving import Served
@@ -92,37 +94,19 @@ class House:
         if token:
             told["authorization"] = f"Bearer {token}"
         path, _, query = (prefix + target).partition("?")
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": method,
-            "scheme": "http",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in told.items()],
-            "server": ("localhost", 7700),
-        }
-        sent: list[dict[str, Any]] = []
-        asked = [{"type": "http.request", "body": content, "more_body": False}]
-
-        async def receive() -> dict[str, Any]:
-            if asked:
-                return asked.pop()
-            if not leave:
-                await (gone or asyncio.Event()).wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message: dict[str, Any]) -> None:
-            sent.append(message)
-            if heard is not None and message["type"] == "http.response.body":
-                heard.put_nowait(message["body"])
-
-        await self.api(scope, receive, send)
-        start, *rest = sent
-        answered = {name.decode(): value.decode() for name, value in start["headers"]}
-        return Told(start["status"], answered, b"".join(message["body"] for message in rest))
+        named = {name.replace("_", "-"): value for name, value in told.items()}
+        asked = Asked(method, path, query.encode(), named)
+        if content:
+            asked.add(content)
+        asked.end()
+        if leave:
+            asked.leave()
+        leaving = asyncio.ensure_future(_leave(asked, gone))
+        try:
+            response = await self.api.respond(asked)
+            return Told(*await _heard(response, heard))
+        finally:
+            leaving.cancel()
 
     async def get(self, target: str, **rest: Any) -> Told:
         return await self.ask("GET", target, **rest)
@@ -154,6 +138,26 @@ class House:
             **rest,
         }
         return await self.post("/exchange", message)
+
+
+async def _leave(asked: Asked, gone: asyncio.Event | None) -> None:
+    await (gone or asyncio.Event()).wait()
+    asked.leave()
+
+
+async def _heard(
+    response: Response | Streamed, heard: "asyncio.Queue[bytes] | None"
+) -> tuple[int, dict[str, str], bytes]:
+    lines = response.lines.decode("latin-1").splitlines()
+    headers = dict(line.split(": ", 1) for line in lines)
+    if isinstance(response, Response):
+        return response.status, headers, response.content
+    content = b""
+    async for chunk in response.chunks:
+        content += chunk
+        if heard is not None:
+            heard.put_nowait(chunk)
+    return 200, headers, content
 
 
 @asynccontextmanager
