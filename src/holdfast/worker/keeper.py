@@ -97,7 +97,9 @@ class Keeper:
         """The keeper's thread: until closed and every child is buried."""
         try:
             while not self._is_over():
-                self._turn()
+                heard = self._selector.select(self._patience())
+                with self._dealing:
+                    self._turn(heard)
         except BaseException as error:
             # Ours, not the user's. Nothing can run without a keeper, and nobody may wait for it.
             self.doom = (type(error).__name__, f"the keeper of the processes failed: {error!r}")
@@ -111,12 +113,7 @@ class Keeper:
             self._bell_out.close()
             self._wake()
 
-    def _turn(self) -> None:
-        heard = self._selector.select(self._patience())
-        with self._dealing:
-            self._deal(heard)
-
-    def _deal(self, heard: list[tuple[selectors.SelectorKey, int]]) -> None:
+    def _turn(self, heard: list[tuple[selectors.SelectorKey, int]]) -> None:
         for key, events in heard:
             lane: KeptLane | None = key.data
             if lane is None:
@@ -384,9 +381,7 @@ class Keeper:
     def _mind_the_socket(self, lane: KeptLane) -> None:
         if lane.child is None:
             return
-        wanted = selectors.EVENT_READ
-        if lane.child.has_unsent:
-            wanted |= selectors.EVENT_WRITE
+        wanted = lane.child.wanted_events
         if self._selector.get_key(lane.child.link).events != wanted:
             self._selector.modify(lane.child.link, wanted, lane)
 
