@@ -15,6 +15,8 @@ T = TypeVar("T")
 AWAY: Final = frozenset({502, 503, 504})
 """Answers that mean: not now. The request was not taken, or is safe to repeat."""
 
+UNASKED: Final = "an answer came that nobody waits for"
+
 
 class Rejected(Exception):
     """The server understood and said no; `problem` says why."""
@@ -57,9 +59,11 @@ class Ear:
     def hear(self, data: bytes) -> None:
         """`Broken` where this is no answer, or more than one."""
         if self.is_over:
-            raise Broken("an answer came that nobody waits for")
+            raise Broken(UNASKED)
         try:
             self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            raise Broken(UNASKED) from error
         except httptools.HttpParserError as error:
             raise Broken(f"what answered does not speak HTTP: {error}") from error
 
@@ -78,6 +82,10 @@ class Ear:
         return Heard(self._parser.get_status_code(), self._headers, self.taken())
 
     # What the parser finds.
+
+    def on_message_begin(self) -> None:
+        if self.is_over:
+            raise Broken(UNASKED)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")

@@ -7,7 +7,7 @@ between the socket and the parser. TLS and unix sockets are the event loop's.
 import asyncio
 from typing import cast
 
-from holdfast.wire.answers import Broken, Ear, Heard
+from holdfast.wire.answers import UNASKED, Broken, Ear, Heard
 from holdfast.wire.target import Server, Target, target_of
 
 
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         if answer is None or answer.done():
             # Nobody asked, or nobody waits: who knows what the next answer would belong to.
-            self._break("an answer came that nobody waits for")
+            self._break(UNASKED)
             return
         self.is_free = self._ear.keeps
         answer.set_result(self._ear.heard())
