@@ -2,160 +2,30 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from hashlib import sha256
 
-import httptools
 import msgspec
 import pytest
-import uvicorn
-from uvicorn.server import ServerState
 
 from holdfast.api import app as app_module
 from holdfast.api import protocol as protocol_module
-from holdfast.api.protocol import Talk
 from holdfast.api.response import whole
 from holdfast.wire.exchange import Capacity, Exchange
 
 PACKED = "application/msgpack"
 PATIENCE_S = 30.0
-EMPTY = msgspec.msgpack.encode(
-    Exchange("w1", 1, 1, 0, Capacity(2, 2_000, 0, 0), (), (), (), (), (), 0, False)
-)
 
 
-class Answer:
-    """One answer as the parser finds it."""
-
-    def __init__(self) -> None:
-        self.parser = httptools.HttpResponseParser(self)
-        self.headers: dict[str, str] = {}
-        self.content = b""
-        self.is_over = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode()] = value.decode()
-
-    def on_body(self, body: bytes) -> None:
-        self.content += body
-
-    def on_message_complete(self) -> None:
-        self.is_over = True
-
-    @property
-    def status(self) -> int:
-        return self.parser.get_status_code()
-
-    @property
-    def code(self) -> str:
-        return json.loads(self.content)["code"]
+def exchange(place, body: bytes | None = None, **rest) -> bytes:
+    """An exchange of a worker that has nothing to say, or this one."""
+    told = {"content_type": PACKED, **rest}
+    body = packed(1) if body is None else body
+    return place.request("POST /api/v1/exchange", body, **told)
 
 
-class Visitor:
-    """One connection. `say` and `hear` are all it can do."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    def say(self, *parts: bytes) -> None:
-        for part in parts:
-            self.writer.write(part)
-
-    async def hear(self) -> Answer:
-        answer = Answer()
-        while not answer.is_over:
-            # A byte at a time, so that nothing of the next answer is lost.
-            byte = await asyncio.wait_for(self.reader.read(1), PATIENCE_S)
-            assert byte, "the connection was closed"
-            answer.parser.feed_data(byte)
-        return answer
-
-    async def is_let_go(self) -> bool:
-        try:
-            return await asyncio.wait_for(self.reader.read(), PATIENCE_S) == b""
-        except ConnectionResetError:
-            return True
-
-
-class Place:
-    """A server of connections, and what they are counted in."""
-
-    def __init__(self, host: str, port: int, state: ServerState, house) -> None:
-        self.state = state
-        self.house = house
-        self._where = (host, port)
-        self._visitors: list[Visitor] = []
-
-    async def visit(self) -> Visitor:
-        visitor = Visitor(*await asyncio.open_connection(*self._where))
-        self._visitors.append(visitor)
-        return visitor
-
-    def request(
-        self,
-        what: str,
-        body: bytes = b"",
-        *,
-        token: str | None = None,
-        length: int | None = None,
-        version: str = "1.1",
-        **headers: str,
-    ) -> bytes:
-        told = {"host": "localhost", "content_length": str(len(body) if length is None else length)}
-        token = self.house.admin if token is None else token
-        if token:
-            told["authorization"] = f"Bearer {token}"
-        told |= headers
-        lines = [f"{name.replace('_', '-')}: {value}\r\n" for name, value in told.items() if value]
-        return f"{what} HTTP/{version}\r\n{''.join(lines)}\r\n".encode() + body
-
-    def exchange(self, body: bytes = EMPTY, **rest) -> bytes:
-        told = {"content_type": PACKED, **rest}
-        return self.request("POST /api/v1/exchange", body, **told)
-
-    async def leave(self) -> None:
-        for visitor in self._visitors:
-            visitor.writer.close()
-        for connection in list(self.state.connections):
-            connection.shutdown()
-        while self.state.tasks:
-            await asyncio.gather(*self.state.tasks, return_exceptions=True)
-
-
-@asynccontextmanager
-async def standing(house, respond=None) -> AsyncIterator[Place]:
-    state = ServerState()
-    config = uvicorn.Config(
-        respond or house.api.respond, interface="asgi3", log_config=None, access_log=False
-    )
-    config.load()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Talk(config, state, {}), "127.0.0.1", 0)
-    place = Place("127.0.0.1", server.sockets[0].getsockname()[1], state, house)
-    try:
-        yield place
-    finally:
-        house.service.leave()
-        await place.leave()
-        server.close()
-        await server.wait_closed()
-
-
-Story = Callable[[Place], Awaitable[None]]
-
-
-@pytest.fixture
-def told(inside) -> Callable[..., None]:
-    def tell(story: Story, respond=None) -> None:
-        async def at_home(house) -> None:
-            async with standing(house, respond) as place:
-                await story(place)
-
-        inside(at_home)
-
-    return tell
+def packed(number: int, hello: list | None = None) -> bytes:
+    told = Exchange("w1", 1, number, 0, Capacity(2, 2_000, 0, 0), (), (), (), (), (), 0, False)
+    return msgspec.msgpack.encode([*msgspec.to_builtins(told)[:12], hello])
 
 
 def test_a_request_may_come_byte_by_byte(told):
@@ -189,7 +59,7 @@ def test_requests_that_come_together_are_answered_in_their_order(told):
     async def story(place):
         visitor = await place.visit()
         # The first waits for work; what is behind it waits for the first.
-        visitor.say(place.exchange(), place.request("GET /api/v1/livez"))
+        visitor.say(exchange(place), place.request("GET /api/v1/livez"))
         visitor.say(place.request("GET /api/v1/nowhere"))
         workers = place.house.served.exchanges.workers
         while "w1" not in workers or workers["w1"].send is None:
@@ -236,7 +106,7 @@ def test_who_wants_one_answer_only_is_let_go_with_it(told, headers, version):
 def test_the_hottest_route_says_no_as_every_other_does(told, change, status, code):
     async def story(place):
         visitor = await place.visit()
-        visitor.say(place.exchange(**change))
+        visitor.say(exchange(place, **change))
         answer = await visitor.hear()
         assert (answer.status, answer.code) == (status, code)
         assert answer.headers["content-type"] == "application/problem+json"
@@ -251,7 +121,7 @@ def test_a_token_of_another_scope_or_past_its_time_opens_nothing(told):
         visitor = await place.visit()
         for scope, wall, status in (("read", 0, 403), ("worker", 1, 401)):
             token = await place.house.token(scope, expires_wall=wall)
-            visitor.say(place.exchange(token=token, accept=PACKED))
+            visitor.say(exchange(place, token=token, accept=PACKED))
             answer = await visitor.hear()
             assert (answer.status, answer.headers["content-type"]) == (status, PACKED)
 
@@ -261,7 +131,7 @@ def test_a_token_of_another_scope_or_past_its_time_opens_nothing(told):
 def test_a_body_that_grows_too_large_is_not_read_to_its_end(told):
     async def story(place):
         visitor = await place.visit()
-        visitor.say(place.exchange(b"", content_length="", transfer_encoding="chunked"))
+        visitor.say(exchange(place, b"", content_length="", transfer_encoding="chunked"))
         chunk = b"%x\r\n%b\r\n" % (1 << 16, bytes(1 << 16))
         heard = asyncio.ensure_future(visitor.hear())
         sent = 0
@@ -289,7 +159,7 @@ def test_a_body_that_does_not_come_is_waited_for_only_so_long(told, monkeypatch)
 
     async def story(place):
         visitor = await place.visit()
-        visitor.say(place.exchange(b"\x9d", length=100))
+        visitor.say(exchange(place, b"\x9d", length=100))
         answer = await visitor.hear()
         assert (answer.status, answer.code) == (400, "malformed")
         assert "did not arrive" in json.loads(answer.content)["detail"]
@@ -302,7 +172,7 @@ def test_the_rest_of_a_refused_body_is_not_taken_for_a_request(told):
     async def story(place):
         visitor = await place.visit()
         inside = place.request("GET /api/v1/livez")
-        visitor.say(place.exchange(b"", length=len(inside), token=""))
+        visitor.say(exchange(place, b"", length=len(inside), token=""))
         assert (await visitor.hear()).status == 401
         visitor.say(inside, place.request("GET /api/v1/nowhere"))
         assert (await visitor.hear()).status == 404
@@ -324,7 +194,7 @@ def test_who_asks_before_sending_is_told_to_go_on_only_where_it_may(told):
         visitor.say(body)
         assert (await visitor.hear()).status == 201
         stranger = await place.visit()
-        stranger.say(place.exchange(b"", length=5, token="", expect="100-continue"))
+        stranger.say(exchange(place, b"", length=5, token="", expect="100-continue"))
         assert (await stranger.hear()).status == 401
 
     told(story)
@@ -361,8 +231,7 @@ def test_the_head_of_an_answer_alone_is_sent_where_only_that_was_asked_for(told)
 def test_who_leaves_while_it_is_parked_is_forsaken(told):
     async def story(place):
         visitor = await place.visit()
-        known = {"hello": ["h", 1, "1"]}
-        visitor.say(place.exchange(_packed(1, **known)))
+        visitor.say(exchange(place, packed(1, ["h", 1, "1"])))
         workers = place.house.served.exchanges.workers
         while "w1" not in workers or workers["w1"].send is None:
             await asyncio.sleep(0)
@@ -427,7 +296,7 @@ def test_a_server_that_leaves_answers_what_is_asked_and_closes(told):
         idle, busy = await place.visit(), await place.visit()
         idle.say(place.request("GET /api/v1/livez"))
         await idle.hear()
-        busy.say(place.exchange(_packed(1, hello=["h", 1, "1"])))
+        busy.say(exchange(place, packed(1, ["h", 1, "1"])))
         workers = place.house.served.exchanges.workers
         while "w1" not in workers or workers["w1"].send is None:
             await asyncio.sleep(0)
@@ -458,9 +327,3 @@ def test_no_value_can_add_a_line_to_the_head_of_an_answer():
     for value in ("a\r\nevil: 1", "a\nb", "a\0b"):
         with pytest.raises(ValueError, match="cannot be told"):
             whole(200, headers=[("location", value)])
-
-
-def _packed(number: int, **rest) -> bytes:
-    told = Exchange("w1", 1, number, 0, Capacity(2, 2_000, 0, 0), (), (), (), (), (), 0, False)
-    fields = msgspec.to_builtins(told)
-    return msgspec.msgpack.encode([*fields[:12], rest.get("hello")])
