@@ -45,7 +45,10 @@ class Http:
         self.server = server
         self._patience_s = patience_s
         self._closed = threading.Event()
-        self._target = target_of(server)
+        try:
+            self._target = target_of(server)
+        except ValueError as error:
+            raise Unreachable(server.url, str(error)) from error
         self._lines = Lines(
             self._target, most=connections, connect_s=CONNECT_S, wait_s=ANSWER_S
         )
@@ -174,7 +177,8 @@ def _named(path: str, query: Mapping[str, Any] | None) -> str:
     """What is asked for, with whatever follows the path."""
     if not path.isascii() or not path.isprintable() or " " in path:
         path = quote(path, safe=PLAIN)
-    return f"{path}?{urlencode(query)}" if query else path
+    told = urlencode(query, doseq=True) if query else ""
+    return f"{path}?{told}" if told else path
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:

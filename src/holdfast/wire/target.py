@@ -62,14 +62,16 @@ class Target(Struct, frozen=True):
 def target_of(server: Server) -> Target:
     """`ValueError` where a token or an address holds what no line of a request may."""
     parts = urlsplit(server.base_url())
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("an address is one such as http://127.0.0.1:7700")
     told = {"host": parts.netloc.rpartition("@")[2], **server.headers()}
     if not all(map(_is_plain, (parts.path, *told.values()))):
         raise ValueError("a token is one word of plain letters, and so is an address")
     lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
     trust = server.trust()
     port = parts.port or (443 if trust is not None else 80)
-    host, prefix = parts.hostname or "", parts.path.rstrip("/")
-    return Target(host, port, server.socket(), prefix, lines, trust)
+    prefix = parts.path.rstrip("/")
+    return Target(parts.hostname, port, server.socket(), prefix, lines, trust)
 
 
 def _is_plain(value: str) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from holdfast.api import app as app_module
+from holdfast.api import exchange as exchange_module
 from holdfast.api import protocol as protocol_module
 from holdfast.api.response import whole
 from holdfast.wire.exchange import Capacity, Exchange
@@ -228,7 +229,10 @@ def test_the_head_of_an_answer_alone_is_sent_where_only_that_was_asked_for(told)
     told(story)
 
 
-def test_who_leaves_while_it_is_parked_is_forsaken(told):
+def test_who_leaves_while_it_is_parked_is_forsaken(told, monkeypatch):
+    # Nobody is let go before the test has given up.
+    monkeypatch.setattr(exchange_module, "PARK_S", 10 * PATIENCE_S)
+
     async def story(place):
         visitor = await place.visit()
         visitor.say(exchange(place, packed(1, ["h", 1, "1"])))
@@ -236,10 +240,9 @@ def test_who_leaves_while_it_is_parked_is_forsaken(told):
         while "w1" not in workers or workers["w1"].send is None:
             await asyncio.sleep(0)
         visitor.writer.transport.abort()
-        while workers["w1"].send is not None:
-            await asyncio.sleep(0)
-        while place.state.tasks:
-            await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE_S):
+            while workers["w1"].send is not None or place.state.tasks:
+                await asyncio.sleep(0)
         assert not place.state.connections
 
     told(story)

@@ -219,8 +219,14 @@ def test_a_path_of_any_letters_and_a_query_are_sent_as_they_must_be(tmp_path):
         closing(Site(tmp_path / "s", attend)),
         closing(Http(Server(url=f"unix:{tmp_path / 's'}"))) as http,
     ):
-        http.get("/ü b", type(None), name="a&b ü", empty="", none=None)
-    assert asked == [b"GET /%C3%BC%20b?name=a%26b+%C3%BC HTTP/1.1"]
+        http.get("/ü b", type(None), name="a&b ü", empty="", none=None, many=[1, 2], few=[])
+    assert asked == [b"GET /%C3%BC%20b?name=a%26b+%C3%BC&many=1&many=2 HTTP/1.1"]
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:7700", "ftp://x", "http://", "http://x:port"])
+def test_what_is_no_address_is_said_so_at_once(url):
+    with pytest.raises(Unreachable):
+        Http(Server(url=url))
 
 
 def test_a_client_that_was_closed_asks_nobody(tmp_path):
