@@ -245,7 +245,7 @@ def test_other_habits_find_the_same(call) -> None:
 @pytest.mark.parametrize(
     ("options", "strangers"),
     [
-        (("--data", "FOLDER"), ("httpx2", "holdfast.wire.http")),
+        (("--data", "FOLDER"), ("httptools", "holdfast.wire.http")),
         ((), ("holdfast.coordinator", "holdfast.wal", "holdfast.worker", "holdfast.api")),
     ],
 )

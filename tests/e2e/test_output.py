@@ -14,6 +14,7 @@ import msgspec
 import psutil
 import pytest
 
+from holdfast.wire.bodies import Submit
 from holdfast.wire.http import Http, Rejected, Server
 from holdfast.wire.output import Output
 from holdfast.worker.payloads import encode_call
@@ -121,9 +122,8 @@ class House:
         return "\n".join(path.read_text() for path in self.folder.glob("printed-*"))
 
     def submit(self, **body: Any) -> str:
-        told = self.http._client.post("/api/v1/jobs", json=body, headers={"accept": "*/*"})
-        assert told.status_code == 201, told.text
-        return str(told.json()["id"])
+        told = self.http.post("/api/v1/jobs", msgspec.convert(body, Submit), dict)
+        return str(told["id"])
 
     def command(self, *argv: str) -> str:
         return self.submit(command={"argv": list(argv)}, count=1)

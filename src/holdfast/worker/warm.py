@@ -5,6 +5,7 @@ for a living child.
 """
 
 import os
+import selectors
 import signal
 import socket
 import subprocess
@@ -69,6 +70,11 @@ class WarmChild:
     @property
     def has_unsent(self) -> bool:
         return bool(self._unsent)
+
+    @property
+    def wanted_events(self) -> int:
+        """What to wait for at its socket."""
+        return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
 
     def send(self, kind: int, body: bytes = b"") -> None:
         self._unsent += frame(kind, body)
