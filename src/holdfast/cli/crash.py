@@ -6,10 +6,11 @@ wrote down for itself; the counts that are printed are counted, not assumed.
 """
 
 import os
-import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ from holdfast.cli.output import emit, typed
 from holdfast.cli.progress import Advance, bar
 from holdfast.cli.sources import Wanted
 from holdfast.cli.tables import jobs_table
+from holdfast.cli.unwinding import uninterrupted
 from holdfast.coordinator.inspect import Folder, look_into
 from holdfast.core import events as e
 from holdfast.core.attempt import DEATHS
@@ -90,26 +92,30 @@ class Meter:
 
 
 def _kill_at(data: Path, notes: Path, goal: int, meter: Meter) -> None:
-    with _start(data, notes) as child:
-        try:
-            _follow(child, meter, goal)
-            os.kill(child.pid, signal.SIGKILL)
-            child.wait()
-        finally:
-            child.kill()
+    with _running(data, notes) as child:
+        _follow(child, meter, goal)
+        child.kill()
+        child.wait()
     position = look_into(data).last
     _say(f"killed process {child.pid} ({meter.done}/{ITEMS} done); {position} records are on disk")
 
 
 def _finish(data: Path, notes: Path, meter: Meter) -> None:
-    with _start(data, notes) as child:
-        try:
-            _follow(child, meter, ITEMS)
-            if child.wait() != 0:
-                raise _failed(child)
-        finally:
-            child.kill()
+    with _running(data, notes) as child:
+        _follow(child, meter, ITEMS)
+        if child.wait() != 0:
+            raise _failed(child)
     _say(f"process {child.pid} went on to the end ({meter.done}/{ITEMS} done)")
+
+
+@contextmanager
+def _running(data: Path, notes: Path) -> Iterator["subprocess.Popen[str]"]:
+    """The child, which does not outlive this: it would make anew the folder that goes with us."""
+    with ExitStack() as stack:
+        with uninterrupted():
+            child = stack.enter_context(_start(data, notes))
+            stack.callback(child.kill)
+        yield child
 
 
 def _start(data: Path, notes: Path) -> "subprocess.Popen[str]":
