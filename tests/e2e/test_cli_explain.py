@@ -53,3 +53,4 @@ def test_what_is_not_there_is_not_explained(served, call) -> None:
     assert call("job", "explain", "99").code == 4
     job_id = submitted(call)
     assert call("task", "explain", f"{job_id}/7").code == 4
+    assert call("job", "cancel", job_id).code == 0

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import holdfast
 from holdfast.coordinator.inspect import look_into
 from holdfast.core import events as e
-from holdfast.errors import Closed, LogInUse
+from holdfast.errors import Closed, LogInUse, Refused
 from holdfast.testing import chores
 
 PATIENCE_S = 60
@@ -139,11 +140,49 @@ def test_an_error_inside_leaves_without_waiting_for_a_source_that_is_stuck(
         assert (again.state, again.reason, len(again)) == ("FAILED", "interrupted", 1)
 
 
+def test_a_map_under_a_key_goes_on_where_its_feeding_stopped(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    gate = pipe(tmp_path, "gate")
+
+    def items() -> Iterator[int]:
+        yield from range(4)
+        Path(gate).read_text()
+
+    def leave_in_the_middle() -> None:
+        with holdfast.open(folder, workers=1) as hf:
+            job = hf.map(chores.square, items(), key="m")
+            assert list(islice(job.results(), 4)) == [0, 1, 4, 9]
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        leave_in_the_middle()
+    Path(gate).write_text("go on")
+    with holdfast.open(folder, workers=1) as hf:
+        assert hf.job("1").state == "RUNNING"
+        for other in ([9, 9, 9, 9, 9], range(3), range(1, 11)):
+            with pytest.raises(Refused, match="was fed other items; use another key") as caught:
+                hf.map(chores.square, other, key="m")
+            assert caught.value.code == "key_reused"
+        again = hf.map(chores.square, range(10), key="m")
+        assert again.id == "1"
+        assert list(again.results()) == [n * n for n in range(10)]
+    added = [
+        range(event.first, event.first + len(event.items))
+        for told in look_into(folder).records()
+        for event in told.record.events
+        if isinstance(event, e.TasksAdded)
+    ]
+    # However they were cut, each came once, and the second feeding began where the first ended.
+    assert [index for chunk in added for index in chunk] == list(range(10))
+    assert 4 in [chunk.start for chunk in added]
+
+
 def test_who_waits_in_another_thread_is_told_that_the_folder_was_closed(tmp_path: Path) -> None:
     told: list[BaseException] = []
-    gate = pipe(tmp_path, "gate")
+    here, gate = pipe(tmp_path, "here"), pipe(tmp_path, "gate")
     hf = holdfast.open(tmp_path / "state", workers=1, grace=0)
-    running = hf.submit(chores.wait_at, gate)
+    running = hf.submit(chores.tell_and_wait, here, gate)
+    assert Path(here).read_text() == "begun"
     waiting = hf.submit(chores.square, 2)
 
     def wait() -> None:
