@@ -205,6 +205,22 @@ def call(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Call:
     """The command as a user of this server types it, in this process."""
+    return typing_at(served, monkeypatch, capsys)
+
+
+@pytest.fixture
+def call_alone(
+    begin_server: Callable[..., Served],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Call:
+    """The same, where no other test has asked for anything or worked."""
+    return typing_at(begin_server(), monkeypatch, capsys)
+
+
+def typing_at(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Call:
     for name in os.environ:
         if name.startswith("HOLDFAST_") and name not in KEPT:
             monkeypatch.delenv(name)
