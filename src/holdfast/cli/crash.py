@@ -20,7 +20,7 @@ from msgspec import Struct
 from holdfast.cli.errors import REFUSED, Trouble
 from holdfast.cli.folders import FromFolder
 from holdfast.cli.output import emit, typed
-from holdfast.cli.progress import Advance, bar
+from holdfast.cli.progress import Meter, bar
 from holdfast.cli.sources import Wanted
 from holdfast.cli.tables import jobs_table
 from holdfast.cli.unwinding import uninterrupted
@@ -78,19 +78,6 @@ def crash_demo(folder: Path, *, keep: bool) -> int:
     return 0 if count.is_good else 1
 
 
-class Meter:
-    """How far the job is, as its program was told; a restart is told again from the start."""
-
-    def __init__(self, advance: Advance) -> None:
-        self._advance = advance
-        self.done = 0
-
-    def reached(self, done: int) -> None:
-        if done > self.done:
-            self._advance(done - self.done)
-            self.done = done
-
-
 def _kill_at(data: Path, notes: Path, goal: int, meter: Meter) -> None:
     with _running(data, notes) as child:
         _follow(child, meter, goal)
@@ -132,7 +119,8 @@ def _start(data: Path, notes: Path) -> "subprocess.Popen[str]":
 
 
 def _follow(child: "subprocess.Popen[str]", meter: Meter, goal: int) -> None:
-    """Read what the child says until it has come as far as `goal`."""
+    """Read what the child says until it has come as far as `goal`. A child that was started again
+    tells from the start."""
     for line in child.stdout or ():
         meter.reached(int(line))
         if int(line) >= goal:

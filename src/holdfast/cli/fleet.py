@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.asking import Asker, asking
 from holdfast.cli.errors import NOT_FOUND, Trouble
-from holdfast.cli.options import output_option, server_options, watch_option
+from holdfast.cli.options import output_option, reason_option, server_options, watch_option
 from holdfast.cli.output import (
     TABLES,
     Column,
@@ -29,7 +29,6 @@ from holdfast.wire.http import Rejected
 
 LEASES_SHOWN: Final = 50
 
-_reason = click.option("--reason", default="", help="Why; it is recorded.")
 _names = click.argument("names", metavar="NAME...", nargs=-1, required=True)
 
 
@@ -82,7 +81,7 @@ def show_worker(name: str, server: str | None, token_file: Path | None, form: st
 
 @click.command()
 @_names
-@_reason
+@reason_option
 @server_options
 def cordon(
     names: tuple[str, ...], reason: str, server: str | None, token_file: Path | None
@@ -99,7 +98,7 @@ def cordon(
 
 @click.command()
 @_names
-@_reason
+@reason_option
 @server_options
 def uncordon(
     names: tuple[str, ...], reason: str, server: str | None, token_file: Path | None
@@ -113,7 +112,7 @@ def uncordon(
 
 @click.command()
 @_names
-@_reason
+@reason_option
 @click.option("--wait", is_flag=True, help="Wait until they hold nothing any more.")
 @server_options
 @output_option
@@ -127,12 +126,13 @@ def drain(
 ) -> None:
     """Cordon workers and ask back what they have not begun; what runs is finished."""
     with asking(server, token_file) as asker:
-        views = []
+        views: list[View] = []
         for name in names:
             told = asker.post("workers", name, "drain", body=Reason(reason=reason))
-            if wait:
-                told["left"] = _until_empty(asker, name)
             views.append({"name": name, **told})
+        # All of them are drained before one is waited for.
+        for view in views if wait else ():
+            view["left"] = _until_empty(asker, view["name"])
     columns = [Column("WORKER"), Column("ASKED BACK", right=True), Column("LEFT", right=True)]
     rows = [[view["name"], view["recalled"], view["left"]] for view in views]
     emit_list(form, "workers", views, draw(columns, rows))

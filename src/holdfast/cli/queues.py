@@ -5,11 +5,9 @@ from pathlib import Path
 import click
 
 from holdfast.cli.asking import asking
-from holdfast.cli.options import output_option, server_options
+from holdfast.cli.options import output_option, reason_option, server_options
 from holdfast.cli.output import TABLES, Column, View, clean, draw, emit_list, note
 from holdfast.wire.bodies import Reason
-
-_reason = click.option("--reason", default="", help="Why; it is recorded.")
 
 
 @click.command("list")
@@ -39,7 +37,7 @@ def list_queues(server: str | None, token_file: Path | None, form: str) -> None:
 
 @click.command()
 @click.argument("name")
-@_reason
+@reason_option
 @server_options
 def pause(name: str, reason: str, server: str | None, token_file: Path | None) -> None:
     """Give nothing more of a queue out; what runs goes on."""
@@ -53,7 +51,7 @@ def pause(name: str, reason: str, server: str | None, token_file: Path | None) -
 
 @click.command()
 @click.argument("name")
-@_reason
+@reason_option
 @server_options
 def resume(name: str, reason: str, server: str | None, token_file: Path | None) -> None:
     """Give a queue out again."""
