@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from msgspec import structs
 
@@ -14,7 +14,7 @@ from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import HistoryGone
 from holdfast.coordinator.seats import Worker
 from holdfast.coordinator.serving import Served
-from holdfast.coordinator.views import attempts_made, rfc3339
+from holdfast.coordinator.views import View, attempts_made, calendar_time
 from holdfast.core import events as e
 from holdfast.core.ids import NEVER, Index, Instant, JobId, Position, task_name
 from holdfast.core.job import Job, first_fresh, is_finished, job_reason, job_state, state_of
@@ -33,8 +33,6 @@ from holdfast.scheduler.explain import (
     explain,
 )
 from holdfast.scheduler.explain import explain_job as explain_whole
-
-View = dict[str, Any]
 
 MOST_TASKS: Final = 10_000
 """How many tasks with a past are looked at for one job."""
@@ -88,7 +86,7 @@ def _view(reason: Reason) -> View:
         "code": reason.code,
         "sentence": reason.sentence,
         "command": reason.command or None,
-        "until": None if reason.until == NEVER else rfc3339(reason.until),
+        "until": calendar_time(reason.until),
     }
 
 

@@ -21,12 +21,12 @@ from holdfast.cli.errors import REFUSED, Trouble
 from holdfast.cli.folders import FromFolder
 from holdfast.cli.output import emit, typed
 from holdfast.cli.progress import Meter, bar
-from holdfast.cli.sources import Wanted
 from holdfast.cli.tables import jobs_table
 from holdfast.cli.unwinding import uninterrupted
 from holdfast.coordinator.inspect import Folder, look_into
 from holdfast.core import events as e
 from holdfast.core.attempt import DEATHS
+from holdfast.wire.wanted import Wanted
 from holdfast.worker.payloads import decode_result
 
 ITEMS: Final = 400

@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View, note, typed
-from holdfast.cli.sources import LAST, Found, Wanted, ambiguous
+from holdfast.cli.sources import LAST, Found, ambiguous
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import (
     Folder,
@@ -23,8 +22,9 @@ from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
 from holdfast.core.events import JobsForgotten
 from holdfast.core.ids import Index, JobId
-from holdfast.core.job import Job, job_state, state_of
+from holdfast.core.job import Job, state_of
 from holdfast.core.transactions import to_json, transaction_of
+from holdfast.wire.wanted import Wanted
 
 
 class FromFolder:
@@ -61,7 +61,7 @@ class FromFolder:
         self._former.clear()
 
     def jobs(self, wanted: Wanted, limit: int = 0) -> Found:
-        found = [job for job in reversed(self.reading.state.jobs.values()) if _takes(wanted, job)]
+        found = [job for job in reversed(self.reading.state.jobs.values()) if wanted.takes(job)]
         shown = found[:limit] if limit else found
         return Found([job_view(job, self.reading.wall) for job in shown], len(found))
 
@@ -112,19 +112,6 @@ class FromFolder:
         """Where a job was found, which is the past where it was forgotten since."""
         reading = self._former.get(job["id"], self.reading)
         return reading, reading.state.job_of(JobId(job["id"]))
-
-
-def _takes(wanted: Wanted, job: Job) -> bool:
-    spec = job.spec
-    if wanted.name and not fnmatchcase(spec.name, wanted.name):
-        return False
-    if wanted.namespace and spec.namespace != wanted.namespace:
-        return False
-    if wanted.queue and spec.queue != wanted.queue:
-        return False
-    if not frozenset(wanted.labels) <= frozenset(spec.labels):
-        return False
-    return not wanted.states or job_state(job).value in wanted.states
 
 
 def _newest(path: Path, at: Moment | None, limit: int) -> tuple[Folder, list[View]]:

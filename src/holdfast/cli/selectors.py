@@ -6,8 +6,9 @@ from typing import Final
 
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View
-from holdfast.cli.sources import Source, Wanted
+from holdfast.cli.sources import Source
 from holdfast.core.task import FINISHED
+from holdfast.wire.wanted import Wanted
 
 ALL: Final = "all"
 UNFINISHED: Final = frozenset({"PENDING", "RUNNING"})

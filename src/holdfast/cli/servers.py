@@ -8,8 +8,9 @@ from typing import Any, Final
 from holdfast.cli.asking import Asker
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
-from holdfast.cli.sources import LAST, Found, Wanted, ambiguous
+from holdfast.cli.sources import LAST, Found, ambiguous
 from holdfast.wire.http import Rejected
+from holdfast.wire.wanted import Wanted
 
 PAGE: Final = 1_000
 MOST_TRANSACTIONS: Final = 1_000

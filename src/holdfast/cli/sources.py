@@ -8,19 +8,10 @@ from msgspec import Struct
 
 from holdfast.cli.errors import USAGE, Trouble
 from holdfast.cli.output import View, note
+from holdfast.wire.wanted import Wanted
 
 LAST: Final = "last"
 SHOWN: Final = 5
-
-
-class Wanted(Struct, frozen=True, kw_only=True):
-    """Which jobs a list is about. No states: those in any."""
-
-    states: frozenset[str] = frozenset()
-    name: str = ""
-    namespace: str = ""
-    queue: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
 
 
 class Found(Struct, frozen=True):
