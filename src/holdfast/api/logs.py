@@ -5,13 +5,15 @@ import time
 from logging import getLogger
 from typing import Final
 
+from msgspec import structs
+
 from holdfast.api.call import Answer, Answered, Call, Raw, job_of
 from holdfast.api.negotiation import wants_msgpack
 from holdfast.api.problems import Declined, understood
 from holdfast.api.route import Route
 from holdfast.api.service import Service
 from holdfast.api.waiting import until_any
-from holdfast.coordinator.output import Gap, OutputGone, Piece
+from holdfast.coordinator.output import Gap, OutputGone
 from holdfast.coordinator.outputdesk import OutputBusy
 from holdfast.coordinator.outputparts import STREAMS, StreamName, is_safe
 from holdfast.coordinator.tenants import is_live
@@ -99,11 +101,12 @@ async def read(call: Call) -> Answered:
                 piece = await desk.read(name, _offset(call), limit)
             except OutputGone as gone:
                 raise Declined("gone", str(gone)) from gone
-            ended = piece.ended or (is_over and not piece.content)
+            if is_over and not piece.content:
+                piece = structs.replace(piece, ended=True)
             left_s = give_up_at - time.monotonic()
             leaving = call.service.leaving
-            if piece.content or piece.dropped or ended or left_s <= 0:
-                return _told(call, piece, ended=ended)
+            if piece.content or piece.dropped or piece.ended or left_s <= 0:
+                return _told(call, piece)
             if leaving.is_set():
                 # Whoever follows goes on with whoever serves next.
                 raise Declined("not_ready", "the server is leaving", headers={"retry-after": "1"})
@@ -194,8 +197,7 @@ async def _is_over(call: Call, name: StreamName) -> bool:
     return bool(tenant.over_at) and passed_ms >= LINGER_MS
 
 
-def _told(call: Call, piece: Piece, *, ended: bool) -> Answered:
-    told = Output(piece.offset, piece.content, piece.next, piece.dropped, ended)
+def _told(call: Call, told: Output) -> Answered:
     if wants_msgpack(call.headers.get("accept", "")):
         return Answer(told)
     headers = (
