@@ -34,10 +34,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
             from holdfast.testing import chores
             state = sys.argv[1]
 
-            def newest(folder):
-                return [os.stat(os.path.join(place, name)).st_mtime_ns
-                        for place, _, names in os.walk(folder) for name in names]
-
             def main():
         """
         text = textwrap.dedent(head) + textwrap.indent(textwrap.dedent(body), "    ")
@@ -82,6 +78,12 @@ def reaches(program: "subprocess.Popen[str]", word: str) -> None:
     assert line.strip() == word, (line, program.stderr.read() if program.stderr else "")
 
 
+def assert_leaves(program: "subprocess.Popen[str]") -> None:
+    """It says what it waits for, and how to leave now."""
+    assert program.stderr is not None
+    assert "interrupt again to leave now" in program.stderr.readline()
+
+
 class Interrupted:
     """A program that Ctrl-C strikes while its first task runs and its second waits."""
 
@@ -102,6 +104,11 @@ class Interrupted:
 
     def await_task(self) -> None:
         assert Path(self.here).read_text() == "begun"
+
+    def await_leaving(self) -> None:
+        """Until nothing more is given out, what waits was asked back, and what runs is waited
+        for."""
+        assert_leaves(self.program)
 
     def let_task_go(self, word: str) -> None:
         Path(self.there).write_text(word)
@@ -250,6 +257,7 @@ def test_ctrl_c_releases_what_runs_without_charge_and_the_next_opening_goes_on(
 
 def test_within_its_grace_a_task_may_finish_after_ctrl_c(tmp_path: Path, start: Start) -> None:
     left = Interrupted(tmp_path, start, executor="threads", grace=60)
+    left.await_leaving()
     left.let_task_go("in time")
     left.program.communicate(timeout=PATIENCE_S)
     with holdfast.open(tmp_path / "state", workers=1) as hf:
@@ -271,10 +279,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_in_order(tmp_path: Path, start: Star
     reaches(program, "submitted")
     assert Path(here).read_text() == "begun"
     program.send_signal(signal.SIGINT)
-    assert program.stderr is not None
-    # It says what it waits for, and how to leave now.
-    said = program.stderr.readline()
-    assert "interrupt again to leave now" in said
+    assert_leaves(program)
     program.send_signal(signal.SIGINT)
     program.communicate(timeout=PATIENCE_S)
     assert ends(tmp_path / "state") == [("released", "")]
@@ -320,9 +325,10 @@ def test_a_forked_copy_owns_nothing_and_says_where_to_go(tmp_path: Path, start: 
     program = start(
         """
         import asyncio
+        from holdfast.coordinator.inspect import look_into
         hf = holdfast.open(state, workers=1)
         handle = hf.submit(chores.square, 3, delay="1h")
-        before = newest(state)
+        before = look_into(state).last
         child = os.fork()
         if child == 0:
             async def wait():
@@ -346,7 +352,7 @@ def test_a_forked_copy_owns_nothing_and_says_where_to_go(tmp_path: Path, start: 
             sys.exit(0)  # With everything that runs at exit.
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0, status
-        assert before == newest(state)
+        assert before == look_into(state).last
         assert hf.submit(chores.square, 4).result(60) == 16
         hf.close()
         print("good", flush=True)
