@@ -6,7 +6,8 @@ import click
 
 from holdfast.cli.asking import asking
 from holdfast.cli.options import output_option, reason_option, server_options
-from holdfast.cli.output import TABLES, Column, View, clean, draw, emit_list, note
+from holdfast.cli.output import View, clean, emit_list, note
+from holdfast.cli.tables import cell, number, table_of, words
 from holdfast.wire.bodies import Reason
 
 
@@ -17,22 +18,14 @@ def list_queues(server: str | None, token_file: Path | None, form: str) -> None:
     """List the queues that are paused or have something waiting."""
     with asking(server, token_file) as asker:
         views: list[View] = asker.get("queues")["queues"]
-    columns = [
-        Column("QUEUE", elastic=True),
-        Column("STATE"),
-        Column("WAITING JOBS", right=True),
-        Column("WHY", elastic=True),
-    ]
-    rows = [
-        [
-            view["name"],
-            "PAUSED" if view["paused"] else "OPEN",
-            view["waiting_jobs"],
-            view["reason"],
-        ]
-        for view in views
-    ]
-    emit_list(form, "queues", views, draw(columns, rows) if form in TABLES else "")
+    drawn = table_of(
+        views,
+        words("QUEUE", "name"),
+        cell("STATE", lambda view: "PAUSED" if view["paused"] else "OPEN"),
+        number("WAITING JOBS", "waiting_jobs"),
+        words("WHY", "reason"),
+    )
+    emit_list(form, "queues", views, drawn)
 
 
 @click.command()
