@@ -4,6 +4,7 @@ can be killed too, or a thread of this program."""
 import asyncio
 import itertools
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -126,14 +127,25 @@ class ServerProcess:
 
 
 class WorkerProcess:
-    """`holdfast worker start`, for a server that is running."""
+    """`holdfast worker start`, for a server that is running, in a session of its own. What it says
+    is in a file beside its folder. `url`: the server is reached by way of another."""
 
-    def __init__(self, server: ServerProcess, folder: Path, *options: str) -> None:
+    def __init__(
+        self, server: ServerProcess, folder: Path, *options: str, url: str = ""
+    ) -> None:
+        self.is_frozen = False
         self._command = [
-            sys.executable, "-m", "holdfast", "worker", "start", "--server", server.url,
+            sys.executable, "-m", "holdfast", "worker", "start", "--server", url or server.url,
             "--token-file", str(server.token_file), "--scratch", str(folder), *options,
         ]  # fmt: skip
+        self._said = folder.with_suffix(".txt")
         self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._said.open("ab") as said:
+            self._process = subprocess.Popen(
+                self._command, stdout=said, stderr=said, start_new_session=True
+            )
 
     def kill(self) -> None:
         """End it as a power cut would."""
@@ -142,10 +154,21 @@ class WorkerProcess:
             process.kill()
             process.wait(STOP_S)
 
+    def freeze(self) -> None:
+        """It stops in the middle of whatever it does, and does not know it."""
+        self._signal(signal.SIGSTOP)
+        self.is_frozen = True
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+        self.is_frozen = False
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def __enter__(self) -> "WorkerProcess":
-        self._process = subprocess.Popen(
-            self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        self.start()
         return self
 
     def __exit__(self, *error: object) -> None:
