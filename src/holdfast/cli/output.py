@@ -42,6 +42,7 @@ COLORS: Final = {
     "IDLE": "32",
     "CORDONED": "33",
     "DRAINING": "33",
+    "DRAINED": "33",
     "SILENT": "31",
     "PAUSED": "33",
     "GOOD": "32",

@@ -17,7 +17,7 @@ from holdfast.client.logged import LoggedOutcomes
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
 from holdfast.coordinator.settings import Settings
-from holdfast.coordinator.tenants import attempts_so_far
+from holdfast.coordinator.views import attempts_made
 from holdfast.core import commands as c
 from holdfast.core.decide.jobs import unknown
 from holdfast.core.decision import Accepted
@@ -232,7 +232,7 @@ class Local:
     def attempts_of(self, job_id: JobId, index: Index) -> int:
         def ask(coordinator: Coordinator) -> int | None:
             job = coordinator.state.jobs.get(job_id)
-            return None if job is None or index >= job.count else attempts_so_far(job, index)
+            return None if job is None or index >= job.count else attempts_made(job, index)
 
         found = self.call(ask)
         if found is None:
