@@ -5,14 +5,14 @@ were leased are found by the job's cursor, so a million of them cost the queue n
 came back stand in the job's own `due`, or in `later` until their time.
 """
 
-from bisect import bisect
 from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import cast
 
-from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, Position
+from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.job import Job, first_fresh
+from holdfast.core.line import Line
 from holdfast.core.task import ASIDE, FRESH, Task
 
 Shape = tuple[int, int, int, str, str, str]
@@ -37,9 +37,8 @@ class ReadyQueue:
     """The lines of jobs with something to lease, one a priority and shape, and those that will
     have something, by time. However many jobs wait, a round looks at one a shape."""
 
-    def __init__(self, jobs: dict[JobId, Job]) -> None:
-        self._jobs = jobs
-        self.queues: dict[tuple[int, Shape], deque[JobId]] = {}
+    def __init__(self) -> None:
+        self.queues: dict[tuple[int, Shape], Line] = {}
         self.sleeping: list[tuple[Instant, JobId]] = []
 
     def offer(self, job: Job) -> None:
@@ -48,11 +47,7 @@ class ReadyQueue:
         if job.queued:
             return
         job.queued = True
-        queue = self._queue_of(job)
-        if not queue or self._position(queue[-1]) < job.position:
-            queue.append(job.job_id)
-        else:
-            queue.insert(self._place(queue, job.position), job.job_id)
+        self._queue_of(job).add(job.position, job.job_id)
 
     def offer_all(self, jobs: Iterable[Job]) -> None:
         """Offer a million at a restart, oldest first: neighbours of one spec share the look for
@@ -63,26 +58,14 @@ class ReadyQueue:
                 spec, queue = job.spec, self._queue_of(job)
             if not job.queued:
                 job.queued = True
-                queue.append(job.job_id)
+                queue.add(job.position, job.job_id)
 
-    def _queue_of(self, job: Job) -> deque[JobId]:
+    def _queue_of(self, job: Job) -> Line:
         key = (job.spec.priority, shape_of(job))
         queue = self.queues.get(key)
         if queue is None:
-            queue = self.queues[key] = deque()
+            queue = self.queues[key] = Line()
         return queue
-
-    def _place(self, queue: deque[JobId], position: Position) -> int:
-        """Where a job of this age stands. Searched from the front in growing steps: whoever comes
-        back is old, and a look into the middle of a long line is slow."""
-        stop = 1
-        while stop < len(queue) and self._position(queue[stop]) < position:
-            stop *= 2
-        return bisect(queue, position, stop // 2, min(stop, len(queue)), key=self._position)
-
-    def _position(self, job_id: JobId) -> Position:
-        job = self._jobs.get(job_id)
-        return NOWHERE if job is None else job.position
 
     def sleep(self, job: Job, until: Instant) -> None:
         """Look at the job again at `until`."""
@@ -138,10 +121,11 @@ class ReadyQueue:
                 entry = (urgency, following.position, number, shape, following, rest)
                 heappush(heads, entry)
 
-    def _thin(self, queue: deque[JobId], jobs: dict[JobId, Job], now: Instant) -> None:
+    def _thin(self, queue: Line, jobs: dict[JobId, Job], now: Instant) -> None:
         """Let go of those at the front that have nothing."""
-        while queue and not _stands(jobs.get(queue[0]), now):
-            _leave(jobs.get(queue.popleft()))
+        while queue and not _stands(job := jobs.get(queue.first()), now):
+            queue.drop_first()
+            _leave(job)
 
 
 def _stands(job: Job | None, now: Instant) -> bool:
