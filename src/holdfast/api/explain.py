@@ -148,7 +148,8 @@ class _Surroundings:
 
     def desks(self) -> tuple[Desk, ...]:
         if self._desks is None:
-            self._desks = tuple(map(self._desk, self._exchanges.workers.values()))
+            known = self._exchanges.workers.values()
+            self._desks = tuple(self._desk(worker) for worker in known if not worker.has_left)
         return self._desks
 
     def _desk(self, worker: Worker) -> Desk:

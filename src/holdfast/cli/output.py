@@ -43,6 +43,7 @@ COLORS: Final = {
     "CORDONED": "33",
     "DRAINING": "33",
     "SILENT": "31",
+    "GONE": "90",
     "PAUSED": "33",
     "GOOD": "32",
     "POOR": "33",

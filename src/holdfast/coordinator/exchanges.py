@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.portions import portions
 from holdfast.coordinator.registry import Registry
 from holdfast.coordinator.seats import Others, Paces, SendReply, Worker
 from holdfast.core import commands as c
@@ -31,9 +32,6 @@ def _drop(error: Exception) -> None:
 JOB_ID: Final = attrgetter("job_id")
 
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
-
-COMMIT_BYTES: Final = 8 * 1024 * 1024
-"""How much of results goes into one record; a larger single one has a record to itself."""
 
 ReadRecord = Callable[[Position], Record]
 """A durable or pending record of the log: where a repeat is told from a late report."""
@@ -72,6 +70,8 @@ class Exchanges:
         worker.verdicts = self._report(worker, exchange)
         worker.held = frozenset(exchange.held)
         self._miss(worker)
+        if worker.has_left:
+            self.registry.lose(worker.worker, "it left")
         worker.stops = self._stops(worker)
         renewed = self._renew(worker)
         reported = exchange.started or exchange.done or exchange.failed or exchange.released
@@ -79,7 +79,7 @@ class Exchanges:
         stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
         owed = worker.verdicts or worker.stops or worker.recalls or self._owes_drain(worker)
         # A renewal is told at once: a worker that does not hear of it must stop starting.
-        worker.has_news = bool(reported or owed or stranger or renewed)
+        worker.has_news = bool(reported or owed or stranger or renewed or worker.has_left)
         self._mind(worker)
 
     def unpark(self, exchange: Exchange) -> None:
@@ -173,7 +173,7 @@ class Exchanges:
     def _is_open(self, worker: Worker) -> bool:
         """Whether it may be given work."""
         cordoned = worker.worker in self._coordinator.state.cordoned
-        return self.granting and not worker.draining and not cordoned
+        return self.granting and not (worker.draining or worker.has_left or cordoned)
 
     def _recall(self) -> None:
         """One worker idles while tasks queue in another's slots: ask back half of them, latest
@@ -227,7 +227,7 @@ class Exchanges:
             )
         if exchange.done:
             self._note_pace(exchange.done)
-            for done in _portions(exchange.done):
+            for done in portions(exchange.done):
                 commands.append(c.CommitTasks(worker=who, incarnation=inc, done=done))
         for failed in exchange.failed:
             roll = self._coordinator.dice.roll()
@@ -382,18 +382,3 @@ class Exchanges:
             job = self._coordinator.state.jobs.get(job_id)
             if job is not None:
                 self.paces.note(job.spec, [report.ran_ms for report in reports])
-
-
-def _portions(done: tuple[Done, ...]) -> list[tuple[Done, ...]]:
-    """The same reports in order, cut where their results grow too large for one record."""
-    if sum([len(report.result) for report in done]) <= COMMIT_BYTES:
-        return [done]
-    portions: list[list[Done]] = [[]]
-    room = COMMIT_BYTES
-    for report in done:
-        room -= len(report.result)
-        if room < 0 and portions[-1]:
-            portions.append([])
-            room = COMMIT_BYTES - len(report.result)
-        portions[-1].append(report)
-    return [tuple(portion) for portion in portions]
