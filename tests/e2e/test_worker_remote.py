@@ -321,6 +321,22 @@ def test_what_does_not_end_in_time_is_given_back_without_charge(
     assert stage.holders() == {}
 
 
+def test_one_that_was_asked_to_leave_is_gone_at_once_and_its_name_is_free_for_another_machine(
+    stage: Stage, hire: Callable[..., Hand]
+) -> None:
+    hand = hire().says("connected")
+    hand.signal(signal.SIGTERM)
+    assert hand.ends() == 0
+    served = stage.served
+    assert served is not None
+    (seat,) = stage.ask(lambda _: list(served.exchanges.workers.values()))
+    assert seat.has_left
+    # No lock of this machine proves anything about another one: only the goodbye does.
+    second = hire(home="elsewhere").says("connected")
+    stage.finished(stage.command("true"))
+    assert "may not work" not in second.printed
+
+
 def test_two_workers_of_a_name_on_one_machine_cannot_be(hire: Callable[..., Hand]) -> None:
     hire().says("connected")
     second = hire()

@@ -17,6 +17,7 @@ from holdfast.core.task import Task
 from holdfast.wire.bodies import Reason
 
 SILENT: Final = "SILENT"
+GONE: Final = "GONE"
 
 
 async def list_workers(call: Call) -> Answer:
@@ -136,7 +137,8 @@ def _view(call: Call, state: State, name: WorkerId) -> View:
         "seen_at": rfc3339(call.service.wall(seat.seen_at)),
         "missed_renewals": registry.missed(seat) if seat.send is None else 0,
         "slots": seat.capacity.slots,
-        "occupied": seat.occupied,
+        "occupied": len(seat.held_slots(state) or range(seat.capacity.slots)),
+        "lingering": len(seat.lingering),
         "cpus": seat.capacity.cpus_milli / 1_000,
         "memory_bytes": seat.capacity.memory_bytes,
         "gpus": seat.capacity.gpus,
@@ -145,7 +147,7 @@ def _view(call: Call, state: State, name: WorkerId) -> View:
 
 def _state(seat: Worker, *, cordoned: bool, held: int, alive: bool) -> str:
     if not alive:
-        return SILENT
+        return GONE if seat.has_left else SILENT
     if seat.draining:
         return "DRAINING" if held or not cordoned else "DRAINED"
     if cordoned:

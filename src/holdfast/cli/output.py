@@ -44,6 +44,7 @@ COLORS: Final = {
     "DRAINING": "33",
     "DRAINED": "33",
     "SILENT": "31",
+    "GONE": "90",
     "PAUSED": "33",
     "GOOD": "32",
     "POOR": "33",

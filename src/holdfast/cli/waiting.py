@@ -176,7 +176,7 @@ class _Workers:
             return
         self._is_told = True
         known = self._asker.get("workers")["workers"]
-        if not any(worker["state"] != "SILENT" for worker in known):
+        if all(worker["state"] in ("SILENT", "GONE") for worker in known):
             note(
                 f"no worker is connected to {self._asker.url}, so job {view['id']} waits. Start "
                 f"one: `holdfast worker start{self._asker.options}`"

@@ -22,7 +22,7 @@ from holdfast.core import commands as c
 from holdfast.core.decide.jobs import unknown
 from holdfast.core.decision import Accepted
 from holdfast.core.decision import Refused as RefusedDecision
-from holdfast.core.ids import Index, Instant, JobId, Position, WorkerId
+from holdfast.core.ids import Index, Instant, JobId, Position
 from holdfast.core.job import job_state
 from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec
@@ -30,11 +30,11 @@ from holdfast.core.transactions import Transaction, transaction_of
 from holdfast.wire.exchange import Capacity
 from holdfast.wire.output import Output
 from holdfast.worker.agent import Agent
+from holdfast.worker.bearings import LOCAL_WORKER
 from holdfast.worker.executor import Executor
 
 T = TypeVar("T")
 
-LOCAL_WORKER = WorkerId("local")
 
 log = getLogger("holdfast")
 

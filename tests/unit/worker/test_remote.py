@@ -86,7 +86,7 @@ class Line:
             if isinstance(answer, Exception):
                 raise answer
             return answer
-        if not is_empty(exchange):
+        if not is_empty(exchange) or exchange.leaving:
             return self._nothing(exchange.number)
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._parked[exchange.number] = future
@@ -284,6 +284,7 @@ def test_leaving_waits_for_what_runs_gives_back_the_rest_and_says_goodbye() -> N
         post.remote.leave()
         await leaves_in_order(line, post)
         assert (line.said[-1].draining, line.said[-1].held) == (True, ())
+        assert [said.leaving for said in line.said[-2:]] == [False, True]
 
     played(story)
 
