@@ -5,7 +5,7 @@ urgent that takes the place of what runs. Whoever tells it goes on from wherever
 stands, so that a story cut short anywhere and told again comes to the same end.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.core import commands as c
@@ -41,8 +41,8 @@ def _after(*names: str, condition: str = "success", index: int = -1) -> tuple[Af
     return tuple(After(JobId(name), index, condition) for name in names)
 
 
-def _job(name: str, count: int, spec: JobSpec, **ties: object) -> c.SubmitJob:
-    return c.SubmitJob(job_id=JobId(name), spec=spec, count=count, **ties)  # type: ignore[arg-type]
+def _job(name: str, count: int, spec: JobSpec, **ties: Any) -> c.SubmitJob:
+    return c.SubmitJob(job_id=JobId(name), spec=spec, count=count, **ties)
 
 
 FIRST: Final = (

@@ -1,5 +1,7 @@
 """Whatever follows for other jobs from the end of one is recorded before anything else."""
 
+from typing import Any
+
 from holdfast.core import commands as c
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.core.job import job_reason, job_state
@@ -18,8 +20,8 @@ def a_service() -> Service:
     return Service(ManualClock(), SeededDice(1))
 
 
-def submit(service: Service, job_id: str, **ties: object) -> None:
-    command = c.SubmitJob(job_id=JobId(job_id), spec=SPEC, count=1, **ties)  # type: ignore[arg-type]
+def submit(service: Service, job_id: str, **ties: Any) -> None:
+    command = c.SubmitJob(job_id=JobId(job_id), spec=SPEC, count=1, **ties)
     service.do(command)
 
 

@@ -1,5 +1,7 @@
 """A key with a period, what becomes of a job that has it, and a job sent back under other terms."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -18,8 +20,8 @@ FIRST, SECOND = JobId("1"), JobId("2")
 HOUR_MS = 3_600_000
 
 
-def ask(world: World, digest: bytes = b"d", **policy: object) -> Decision:
-    command = c.SubmitJob(spec=SPEC, count=1, key="nightly", digest=digest, **policy)  # type: ignore[arg-type]
+def ask(world: World, digest: bytes = b"d", **policy: Any) -> Decision:
+    command = c.SubmitJob(spec=SPEC, count=1, key="nightly", digest=digest, **policy)
     return world.do(command)
 
 
@@ -188,7 +190,7 @@ def test_terms_change_only_once_the_job_has_ended() -> None:
     assert [type(event) for event in world.did(same)] == [e.TasksRetried]
 
 
-def test_the_reasons_why_nobody_took_it_are_recorded_with_the_deadline() -> None:
+def test_resolution_000_13_a_scheduling_deadline_is_recorded_with_the_reasons() -> None:
     world = World()
     spec = msgspec.structs.replace(SPEC, schedule_timeout_ms=1_000)
     for job_id in "jk":
