@@ -106,3 +106,12 @@ def test_what_of_a_gang_came_back_is_not_given_out_by_itself() -> None:
     assert floor.where("gang") == {Index(0): "w", Index(1): "w"}
     assert floor.plan().picks == []
     assert floor.plan().gangs == []
+
+
+def test_a_gang_that_could_never_be_placed_keeps_nothing_from_its_equals_either() -> None:
+    floor = Floor(v=a_machine(2), w=a_machine(2))
+    floor.submit("rich", 2, namespace="rich", priority=9)
+    floor.round()
+    floor.submit("gang", 5, gang=True, namespace="poor")
+    floor.submit("small", 9, namespace="rich")
+    assert len(floor.plan().picks) == 2
