@@ -5,7 +5,8 @@ import asyncio
 from holdfast.api.call import Answer, Call, job_of
 from holdfast.api.tasks import JobPast, copied, index_of, with_task
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.explaining import job_explained, task_explained
+from holdfast.coordinator.crews import LiveCrew
+from holdfast.coordinator.explaining import EVERY_WORKER, job_explained, task_explained
 from holdfast.coordinator.surroundings import Surroundings
 from holdfast.core.ids import JobId, Position
 from holdfast.core.job import Job, job_state
@@ -24,7 +25,7 @@ async def explain_task(call: Call) -> Answer:
     here, job, last = await call.ask(look)
     oldest = call.service.served.log.oldest
     told = await asyncio.to_thread(
-        task_explained, JobPast(call, job), here, job, index, oldest, last
+        task_explained, JobPast(call, job), here, job, index, oldest, last, _level(call)
     )
     return Answer({"schema": 1, **told})
 
@@ -40,12 +41,18 @@ async def explain_job(call: Call) -> Answer:
 
     here, state, past, last = await call.ask(look)
     oldest = call.service.served.log.oldest
-    told = await asyncio.to_thread(job_explained, past, job_id, state, here, oldest, last)
+    told = await asyncio.to_thread(
+        job_explained, past, job_id, state, here, oldest, last, _level(call)
+    )
     return Answer({"schema": 1, **told})
+
+
+def _level(call: Call) -> int:
+    return call.number("level", 1, most=EVERY_WORKER)
 
 
 def _surroundings(call: Call, coordinator: Coordinator) -> Surroundings:
     return Surroundings(
         coordinator.state, coordinator.now(), coordinator.clock.wall(),
-        call.service.served.exchanges,
+        LiveCrew(coordinator.state, call.service.served.exchanges),
     )  # fmt: skip

@@ -119,18 +119,18 @@ class FromFolder:
         trail = trail_of(reading, known, Index(index), reading.state.position)
         return {"transactions": trail.transactions, "complete": trail.is_complete}
 
-    def explain_job(self, job: View) -> View:
+    def explain_job(self, job: View, level: int = 1) -> View:
         reading, known = self._known(job)
         here = self._surroundings(reading).whole(known)
         state = job_state(known).value
         oldest, last = reading.folder.oldest, reading.state.position
-        return job_explained(reading, known.job_id, state, here, oldest, last)
+        return job_explained(reading, known.job_id, state, here, oldest, last, level)
 
-    def explain_task(self, job: View, index: int) -> View:
+    def explain_task(self, job: View, index: int, level: int = 1) -> View:
         reading, known = self._known(job)
         here = self._surroundings(reading).situation(known, Index(index))
         oldest, last = reading.folder.oldest, reading.state.position
-        return task_explained(reading, here, known, Index(index), oldest, last)
+        return task_explained(reading, here, known, Index(index), oldest, last, level)
 
     def _surroundings(self, reading: Reading) -> Surroundings:
         """The moment that is looked at: the last record's, or now where nothing came after it."""

@@ -73,7 +73,7 @@ def test_workers_are_looked_at_as_they_are(inside):
         await house.submit(cpus=64)
         told = (await house.get("/tasks/2/0/explain")).value["reasons"]
         assert [reason["code"] for reason in told] == ["too_large"]
-        assert "64 cpus where the largest has 2" in told[0]["sentence"]
+        assert "it needs 64 cpus, and the most is 2 cpus" in told[0]["sentence"]
         await house.post("/workers/w1/cordon")
         assert await why(house, "/tasks/1/3") == ["workers_cordoned"]
         items = [item for run in held for item in run["items"]]
@@ -141,5 +141,21 @@ def test_a_task_has_a_history(inside):
         assert told["transactions"][-1]["reason"] == "enough"
         other = (await house.get("/tasks/1/0/history")).value["transactions"]
         assert [view["command"] for view in other] == ["SubmitJob", "KillJob"]
+
+    inside(story)
+
+
+def test_every_worker_is_told_by_itself_where_that_is_asked_for(inside):
+    async def story(house):
+        await house.submit(4)
+        await house.exchange(1)
+        assert "standing" not in (await house.get("/tasks/1/3/explain")).value
+        for path in ("/tasks/1/3", "/jobs/1"):
+            told = (await house.get(f"{path}/explain?level=3")).value
+            assert told["standing"] == [
+                {"worker": "w1", "against": ["0 cpus of 1 cpus free", "no slot is free"]}
+            ]
+            assert told["ahead"] == 0
+            assert told["reasons"][0]["cure"]
 
     inside(story)

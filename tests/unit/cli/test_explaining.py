@@ -55,3 +55,15 @@ def test_a_folder_explains_how_it_was_then(run, folder: Path) -> None:
     assert codes(run, "task", "explain", "1/0", "--data", folder, "--at", 4) == ["held"]
     first, second = codes(run, "task", "explain", "1/0", "--data", folder, "--at", 5)
     assert (first, second) == ("backing_off", "workers_unknown")
+
+
+def test_so_much_is_told_as_is_asked_for(run, folder: Path) -> None:
+    asked = ("task", "explain", "1/0", "--data", folder, "--at", 5)
+    (key,) = run(*asked, "--level", 0).out.splitlines()
+    assert key.startswith("task 1/0 is WAITING: It waits another ")
+    plain = run(*asked).out
+    assert (plain.count("\n- "), "code:" in plain) == (2, False)
+    more = run(*asked, "-v").out
+    assert "    code: backing_off\n" in more
+    assert "    what helps: Wait, or reschedule it to now.\n" in more
+    assert run(*asked, "--level", 4).code == 2

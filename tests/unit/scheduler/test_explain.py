@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Instant, WorkerId
 from holdfast.core.placing import WAIT, Constraint, Placing
 from holdfast.core.shape import Shape
@@ -20,6 +21,7 @@ from holdfast.scheduler.explain import (
     Troop,
     explain,
     explain_job,
+    standing_of,
 )
 from holdfast.scheduler.ledger import Bound
 from holdfast.scheduler.reasons import Reason, amount, quantity, span
@@ -74,8 +76,14 @@ def only(situation: Situation) -> Reason:
     return reason
 
 
-def test_with_room_and_nothing_in_its_way_a_task_is_next() -> None:
-    assert only(here()).code == "next"
+def test_what_a_plan_would_place_is_next_whatever_else_there_is() -> None:
+    assert only(here(is_next=True)).code == "next"
+    assert only(here(is_next=True, desks=(FULL,))).code == "next"
+
+
+def test_with_room_and_nothing_in_its_way_a_task_that_is_not_next_stands_in_line() -> None:
+    reason = only(here())
+    assert (reason.code, reason.command) == ("in_line", "holdfast task list 5 --state waiting")
 
 
 def test_a_task_with_a_delay_has_not_begun() -> None:
@@ -83,7 +91,7 @@ def test_a_task_with_a_delay_has_not_begun() -> None:
     assert (reason.code, reason.until) == ("not_begun", WALL + 90_000)
     assert reason.sentence == "It was asked to begin later, in 1m 30s."
     assert reason.command == "holdfast task reschedule 5/3 --now"
-    assert only(here(not_before=NOW)).code == "next"
+    assert only(here(not_before=NOW)).code == "in_line"
 
 
 def test_a_task_that_waits_for_the_calendar_has_not_begun() -> None:
@@ -111,7 +119,7 @@ def test_a_job_that_runs_as_many_as_it_may_is_told() -> None:
     reason = only(here(spec=a_spec(max_parallel=2), active=2))
     assert reason.code == "max_parallel"
     assert "at most 2 tasks at once, and 2 are under way" in reason.sentence
-    assert only(here(spec=a_spec(max_parallel=2), active=1)).code == "next"
+    assert only(here(spec=a_spec(max_parallel=2), active=1)).code == "in_line"
 
 
 def test_a_server_that_leaves_gives_nothing_out() -> None:
@@ -174,7 +182,7 @@ def test_what_must_hold_and_holds_nowhere_is_told_beside_what_is_too_large() -> 
 
 def test_what_is_only_preferred_holds_nothing_up() -> None:
     wish = Constraint("zone", "eq", ("east",), 5)
-    assert only(here(spec=a_spec(placing=Placing(constraints=(wish,))))).code == "next"
+    assert only(here(spec=a_spec(placing=Placing(constraints=(wish,))))).code == "in_line"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +238,7 @@ def test_workers_that_take_nothing_are_told_by_why(standing: str, command: str) 
 def test_the_worker_that_failed_it_is_avoided() -> None:
     avoided = only(here(avoid="w1"))
     assert (avoided.code, avoided.workers) == ("workers_avoided", ("w1",))
-    assert only(here(avoid="w1", desks=(ROOMY, a_desk("w3")))).code == "next"
+    assert only(here(avoid="w1", desks=(ROOMY, a_desk("w3")))).code == "in_line"
     busy, avoided = explain(here(avoid="w1", desks=(ROOMY, FULL)))
     assert (busy.code, avoided.code) == ("workers_busy", "workers_avoided")
 
@@ -253,7 +261,7 @@ def test_workers_are_counted_by_what_keeps_each_from_it_and_those_too_small_left
     assert told[0].counts == (("slots", 5),)
     assert told[1].sentence == "2 workers that it fits on (c0, c1) are cordoned."
     assert told[1].command == "holdfast worker list"
-    assert only(here(desks=(*desks, ROOMY))).code == "next"
+    assert only(here(desks=(*desks, ROOMY))).code == "in_line"
 
 
 def test_where_nobody_knows_the_workers_that_is_said() -> None:
@@ -292,7 +300,7 @@ def test_a_gang_waits_for_all_of_it_and_for_room_for_all_of_it() -> None:
     assert crowded.sentence == (
         "All 4 of its gang start at once on workers of one zone; there is room for 3."
     )
-    assert only(here(troop=Troop(4, 4, 4))).code == "next"
+    assert only(here(troop=Troop(4, 4, 4))).code == "in_line"
 
 
 def test_what_is_free_may_be_kept_for_others() -> None:
@@ -375,6 +383,39 @@ def test_a_job_that_is_fed_further_says_so_and_one_that_has_ended_how() -> None:
     (failed,) = explain_job(JobSituation(job_id="5", ended="FAILED", reason="quarantined"))
     assert failed.sentence == "It ended FAILED: quarantined."
     assert failed.command == "holdfast job retry 5"
+
+
+def test_a_worker_is_told_with_everything_that_stands_against_the_task_there() -> None:
+    spec = a_spec(gpus=1, placing=Placing(constraints=(Constraint("zone", "eq", ("east",)),)))
+    desks = (
+        a_desk("a", a_shape(a_spec(cpus_milli=600)), zone="west", standing=CORDONED),
+        a_desk("b", zone="east", gpus=1),
+        a_desk("c", zone="east", gpus=1, slots=0),
+    )
+    assert dict(standing_of(here(spec=spec, desks=desks, avoid="b"))) == {
+        "a": (
+            "zone eq east does not hold", "it has 0 gpus, not 1 gpus", "0.4 cpus of 1 cpus free",
+            "no slot is free", "cordoned",
+        ),
+        "b": ("avoided, since it failed there",),
+        "c": ("it has no slot",),
+    }  # fmt: skip
+
+
+def test_where_attempts_are_ended_for_it_that_is_said() -> None:
+    busy, making = explain(here(desks=(FULL,), ends_on=("w2",)))
+    assert (busy.code, making.code, making.workers) == ("workers_busy", "making_room", ("w2",))
+
+
+def test_a_gang_needs_all_its_room_under_a_bound() -> None:
+    gang = Troop(3, 3, 9)
+    assert only(here(troop=gang, spec=a_spec(max_parallel=4), active=2)).code == "max_parallel"
+    assert only(here(troop=gang, spec=a_spec(max_parallel=5), active=2)).code == "in_line"
+
+
+def test_a_reason_that_is_in_no_table_is_no_reason() -> None:
+    with pytest.raises(BrokenInvariant):
+        Reason(code="whatever", sentence="So.")
 
 
 def test_spans_and_amounts_are_short() -> None:
