@@ -82,6 +82,7 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/jobs/{id}/cancel", "cancel", jobs.cancel, bodies.Reason),
     _post("/jobs/{id}/retry", "operator", jobs.retry, bodies.Retries),
     _get("/jobs/{id}/explain", "read", explain.explain_job, "level"),
+    _get("/explain/summary", "read", explain.summary),
     _get("/jobs/{id}/tasks", "read", tasks.list_tasks, "state limit cursor"),
     _get("/jobs/{id}/outcomes", "read", tasks.outcomes, "indices"),
     _get("/tasks/{job}/{index}", "read", tasks.show),

@@ -6,9 +6,19 @@ from typing import Any, Final, TypeVar, cast
 
 import click
 
-from holdfast.cli.output import TABLES, View, clean, clean_text, emit_list, emit_one, note
+from holdfast.cli.output import (
+    TABLES,
+    View,
+    clean,
+    clean_text,
+    emit,
+    emit_list,
+    emit_one,
+    note,
+)
 from holdfast.cli.reading import Look, reads
 from holdfast.cli.selectors import find_one_task
+from holdfast.cli.tables import cell, number, table_of, words
 from holdfast.cli.transactions import transactions_table
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,6 +55,10 @@ def _levels(command: F) -> F:
 @_levels
 def explain_job(look: Look, selector: str, form: str, level: int) -> None:
     """Say why a job is where it is: what its tasks wait for, and what to type about it."""
+    _explain_job(look, selector, form, level)
+
+
+def _explain_job(look: Look, selector: str, form: str, level: int) -> None:
     with look.source() as source:
         view = source.explain_job(source.job(selector), level)
         emit_one(form, _plain(view), explained(f"job {view['id']}", view, source.options, level))
@@ -56,10 +70,54 @@ def explain_job(look: Look, selector: str, form: str, level: int) -> None:
 @_levels
 def explain_task(look: Look, selector: str, form: str, level: int) -> None:
     """Say why a task is where it is: what holds it up, who holds it, or how it ended."""
+    _explain_task(look, selector, form, level)
+
+
+def _explain_task(look: Look, selector: str, form: str, level: int) -> None:
     with look.source() as source:
         job, index = find_one_task(source, selector)
         view = source.explain_task(job, index, level)
         emit_one(form, _plain(view), explained(f"task {view['id']}", view, source.options, level))
+
+
+@click.command("explain")
+@click.argument("selector", metavar="[JOB|JOB/INDEX]", required=False)
+@click.option("--summary", is_flag=True, help="Count all waiting tasks by why they wait.")
+@reads
+@_levels
+def explain(look: Look, selector: str | None, summary: bool, form: str, level: int) -> None:
+    """Say why a job or a task is where it is, or what everything waits for."""
+    if summary == (selector is not None):
+        raise click.UsageError("name a job or a task, or ask for --summary")
+    if selector is None:
+        _summarize(look, form)
+    elif "/" in selector:
+        _explain_task(look, selector, form, level)
+    else:
+        _explain_job(look, selector, form, level)
+
+
+def _summarize(look: Look, form: str) -> None:
+    with look.source() as source:
+        view = source.summary()
+    if form in TABLES:
+        if not view["reasons"]:
+            note("nothing waits")
+            return
+        emit(_summary_table(view["reasons"], wide=form == "wide"))
+    else:
+        emit_one(form, {"id": "summary", **_plain(view)}, "")
+
+
+def _summary_table(reasons: list[View], *, wide: bool) -> str:
+    return table_of(
+        reasons,
+        cell("REASON", "code"),
+        number("TASKS", "tasks"),
+        number("JOBS", "jobs"),
+        words("MEANS", "means"),
+        *((words("WHAT HELPS", "cure"),) if wide else ()),
+    )
 
 
 @click.command("history")

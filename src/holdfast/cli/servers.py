@@ -120,6 +120,9 @@ class FromServer:
     def explain_task(self, job: View, index: int, level: int = 1) -> View:
         return self.asker.get("tasks", job["id"], index, "explain", level=level)
 
+    def summary(self) -> View:
+        return self.asker.get("explain", "summary")
+
     def transactions(self, limit: int) -> list[View]:
         found: list[View] = []
         cursor: str | None = ""

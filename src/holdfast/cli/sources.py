@@ -91,6 +91,10 @@ class Source(Protocol):
         """Why a task is where it is."""
         ...
 
+    def summary(self) -> View:
+        """How many tasks wait for which reason."""
+        ...
+
     def transactions(self, limit: int) -> list[View]:
         """The newest transactions, the newest last."""
         ...

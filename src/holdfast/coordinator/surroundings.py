@@ -5,7 +5,7 @@ nobody does.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import Final
@@ -20,8 +20,8 @@ from holdfast.coordinator.views import attempts_made
 from holdfast.core.ids import NEVER, Index, Instant, task_name
 from holdfast.core.job import Job, first_fresh, is_finished, job_reason, job_state, state_of
 from holdfast.core.placing import ALL_TASKS
-from holdfast.core.ready import take
-from holdfast.core.shape import Shape, shape_of
+from holdfast.core.ready import is_begun, take
+from holdfast.core.shape import Shape, has_own_slots, shape_of
 from holdfast.core.state import State
 from holdfast.core.task import FRESH, Task, TaskState
 from holdfast.core.ties import Verdict, verdict
@@ -45,6 +45,8 @@ from holdfast.scheduler.ledger import Ledger, Name, names_of
 
 MOST_TASKS: Final = 10_000
 """How many tasks with a past are looked at for one job."""
+MOST_LOOKED: Final = 1_000
+"""How many of them for a waiting one."""
 MOST_HOLDERS: Final = 10
 
 
@@ -58,6 +60,7 @@ class Surroundings:
         self._wall = wall
         self._crew = crew
         self._codes: dict[tuple[Shape, str], str] = {}
+        self._rows: dict[tuple[int, Shape], str] = {}
         # What has slept until now is in line, as it is for the round that comes next.
         state.ready.wake(state.jobs, now)
 
@@ -84,14 +87,45 @@ class Surroundings:
             )  # fmt: skip
         return here if state is not TaskState.WAITING else self._waiting(here, job, index)
 
+    def key(self, job: Job) -> str:
+        """The code of the most telling reason why the next waiting task of a job waits; empty
+        where none does."""
+        if is_finished(job):
+            return ""
+        if FRESH in job.states:
+            return self._code(self.situation(job, Index(first_fresh(job, 0))))
+        some = islice((job.tasks or {}).values(), MOST_LOOKED)
+        waiting = next((task for task in some if task.state is TaskState.WAITING), None)
+        return "" if waiting is None else self._code(self.situation(job, waiting.index))
+
     def codes(self, job: Job) -> Counter[str]:
         """The waiting tasks of a job counted by the most telling reason of each."""
-        found: Counter[str] = Counter()
+        found = self._fresh_codes(job)
+        if found is not None:
+            return found
+        found = Counter()
         for count, index in _groups(job, self._now):
             if state_of(job, index) is TaskState.WAITING:
                 for group in self._split(job, index, count):
                     found[self._code(group.situation)] += group.count
         return found
+
+    def _fresh_codes(self, job: Job) -> Counter[str] | None:
+        """The same where the job is like every other of its row, and the row was looked at before:
+        a hundred thousand jobs of one shape are one look. None where it is not like them."""
+        if job.tasks or job.blocked or not is_begun(job, self._now) or has_own_slots(job):
+            return None
+        fresh = job.states.count(FRESH)
+        if not fresh:
+            return Counter()
+        key = (job.spec.priority, shape_of(job))
+        look = self._foresight
+        placed = len(look.placed.get(job.job_id, ())) if look is not None else 0
+        if key not in self._rows:
+            here = self.situation(job, Index(first_fresh(job, 0)))
+            self._rows[key] = self._code(structs.replace(here, is_next=False))
+        # What was placed may have gone meanwhile, and a count below nothing is none.
+        return +Counter({"next": placed, self._rows[key]: fresh - placed})
 
     def _split(self, job: Job, index: Index, count: int) -> Iterator[Group]:
         """Of tasks that are alike, those that are next and the others."""
@@ -272,3 +306,11 @@ def _kind(task: Task, now: Instant) -> tuple[object, ...]:
 def _kind_of(job: Job, index: Index, now: Instant) -> tuple[object, ...]:
     task = (job.tasks or {}).get(index)
     return () if task is None else _kind(task, now)
+
+
+def why_of(job: Job, key: Callable[[Job], str]) -> str | None:
+    """Why a job in a list is as it is: how it ended, or what it waits for. Nobody is asked where
+    nothing of it waits."""
+    if is_finished(job):
+        return job_reason(job) or None
+    return key(job) or None
