@@ -326,7 +326,7 @@ def test_stop_ends_an_endless_loop_and_the_lane_goes_on(
     one.until(2)
     wait_gone(pid)
     assert one.leases(one.done) == behind
-    assert (one.failed, one.released, one.executor.occupied()) == ([], [], 0)
+    assert (one.failed, one.released, one.executor.lingering()) == ([], [], ())
 
 
 def test_stop_ends_the_programs_a_task_has_started(crew: Hire, pipe: MakePipe) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 from holdfast.api.asked import Asked, Left
 from holdfast.api.call import Answer, Answered, Call, Raw, Stream, Text
 from holdfast.api.identity import NOBODY, PUBLIC, Identity, identify
-from holdfast.api.limits import Door, Rates
+from holdfast.api.limits import Door, Limits, Rates
 from holdfast.api.matching import Paths
 from holdfast.api.negotiation import PROBLEM, read_body, wants_msgpack, written
 from holdfast.api.problems import Declined
@@ -28,7 +28,6 @@ from holdfast.core.errors import OperatingError
 
 log = getLogger("holdfast")
 
-REQUESTS_PER_SECOND: Final = 5_000.0
 MOST_QUERY: Final = 100
 BODY_S: Final = 60.0
 
@@ -42,13 +41,18 @@ class Api:
         *,
         door: Door,
         table: Iterable[Route] = TABLE,
-        per_second: float = REQUESTS_PER_SECOND,
+        per_second: float = Limits().per_second,
     ) -> None:
         self.service = service
         self._door = door
         self._paths = Paths(table)
         self._repeats = Repeats(time.monotonic)
         self._rates = Rates(per_second, time.monotonic)
+
+    def limit(self, door: Door, per_second: float) -> None:
+        """Other names and another rate, for requests that come from now on."""
+        self._door = door
+        self._rates.limit(per_second)
 
     async def respond(self, asked: Asked) -> Response | Streamed:
         """The answer to a request, whatever comes of it."""

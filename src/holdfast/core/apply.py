@@ -68,6 +68,10 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.TokenIssued: apply_fleet.token_issued,
     e.TokenRevoked: apply_fleet.token_revoked,
     e.TokensExpired: apply_fleet.tokens_expired,
+    e.JobUnblocked: apply_jobs.job_unblocked,
+    e.JobRespecified: apply_jobs.job_respecified,
+    e.LimitSet: apply_fleet.limit_set,
+    e.LimitCleared: apply_fleet.limit_cleared,
 }
 
 

@@ -12,6 +12,8 @@ from holdfast.core.event import Event
 from holdfast.core.events_fleet import (
     EndpointRegistered,
     EndpointRemoved,
+    LimitCleared,
+    LimitSet,
     QueuePaused,
     QueueResumed,
     RequestNoted,
@@ -30,9 +32,11 @@ from holdfast.core.events_work import (
     End,
     JobCancelled,
     JobDue,
+    JobRespecified,
     JobSealed,
     JobsForgotten,
     JobSubmitted,
+    JobUnblocked,
     KeysForgotten,
     LeasesExtended,
     LeasesGranted,
@@ -69,13 +73,17 @@ __all__ = [
     "Event",
     "JobCancelled",
     "JobDue",
+    "JobRespecified",
     "JobSealed",
     "JobSubmitted",
+    "JobUnblocked",
     "JobsForgotten",
     "KeysForgotten",
     "LeasesExtended",
     "LeasesGranted",
     "LeasesRearmed",
+    "LimitCleared",
+    "LimitSet",
     "LogOpened",
     "QueuePaused",
     "QueueResumed",
@@ -141,6 +149,10 @@ AnyEvent = (
     | TokenIssued
     | TokenRevoked
     | TokensExpired
+    | JobUnblocked
+    | JobRespecified
+    | LimitSet
+    | LimitCleared
 )
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)

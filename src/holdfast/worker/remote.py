@@ -294,14 +294,11 @@ class Remote:
             self._deliver()
         if self._is_away or self._refusal or not agent.is_idle():
             return
-        # Nothing is left to report, and such an exchange is parked. A second one has it answered,
-        # which proves that the first was heard.
-        agent.speak_up()
+        # Nothing is left to report but that; the answer proves that it was heard.
+        agent.say_goodbye()
         self._turn()
-        heard = max(self._flying, default=0)
-        agent.speak_up()
-        self._turn()
-        while agent.seen < heard and self._loop.time() < give_up_at:
+        last = max(self._flying, default=0)
+        while agent.seen < last and self._loop.time() < give_up_at:
             await self._rest(give_up_at - self._loop.time())
             self._deliver()
 

@@ -195,6 +195,12 @@ def inside(tmp_path: Path) -> Callable[..., None]:
     return tell
 
 
+@pytest.fixture
+def make_house() -> Callable[..., House]:
+    """A house over a coordinator that the test has made itself."""
+    return House
+
+
 # Over a socket.
 
 
