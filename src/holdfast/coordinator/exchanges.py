@@ -22,7 +22,18 @@ from holdfast.core.ready import Shape, shape_of
 from holdfast.core.record import Record
 from holdfast.core.task import TaskState
 from holdfast.scheduler.plan import Pick, plan
-from holdfast.wire.exchange import Done, Exchange, Item, Released, Reply, Run, Verdict
+from holdfast.wire.exchange import (
+    COMMITTED,
+    LEASE_LOST,
+    REFUSED,
+    Done,
+    Exchange,
+    Item,
+    Released,
+    Reply,
+    Run,
+    Verdict,
+)
 
 
 def _drop(error: Exception) -> None:
@@ -30,8 +41,6 @@ def _drop(error: Exception) -> None:
 
 
 JOB_ID: Final = attrgetter("job_id")
-
-COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 
 ReadRecord = Callable[[Position], Record]
 """A durable or pending record of the log: where a repeat is told from a late report."""

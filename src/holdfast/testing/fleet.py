@@ -6,6 +6,7 @@ not more.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,8 +20,10 @@ from typing import Final
 
 from holdfast.testing.loopback import ServerProcess
 from holdfast.testing.proxy import Proxy
+from holdfast.worker.remote import TOO_LATE
 
 STOP_S: Final = 30.0
+_REFUSED: Final = re.compile(rf"(\d+) results {TOO_LATE}")
 
 
 class WorkerProcess:
@@ -65,6 +68,11 @@ class WorkerProcess:
     def said(self) -> str:
         return self._said.read_text(encoding="utf-8", errors="replace")
 
+    def refused(self) -> int:
+        """How many of its results were refused because their leases were lost, over all its lives,
+        by what it was told and said."""
+        return sum(map(int, _REFUSED.findall(self.said())))
+
     def _signal(self, number: signal.Signals) -> None:
         process = self._process
         if process is not None and process.poll() is None:
@@ -94,6 +102,11 @@ class Fleet:
         ]
         for worker in self.workers:
             worker.start()
+
+    def refused(self) -> int:
+        """How many results came too late. A lease is lost here only by a worker that was stopped
+        past its end: whatever else happens is over sooner, or gives every lease a new term."""
+        return sum(worker.refused() for worker in self.workers)
 
     def close(self) -> None:
         for worker in self.workers:
@@ -144,7 +157,7 @@ class Nemesis:
 
     def _evils(self) -> tuple[Callable[[], None], ...]:
         return (
-            self._kill_a_worker, self._freeze_a_worker, self._freeze_past_the_lease,
+            self._kill_a_worker, self._freeze_a_worker, *3 * (self._freeze_past_the_lease,),
             self._kill_the_server, self._bother_the_network, self._bother_the_network,
         )  # fmt: skip
 
@@ -155,16 +168,21 @@ class Nemesis:
         worker.start()
 
     def _freeze_a_worker(self) -> None:
-        self._freeze(self._dice.uniform(0.05, 0.5) * self._term_s)
+        self._freeze(1, self._dice.uniform(0.05, 0.5) * self._term_s)
 
     def _freeze_past_the_lease(self) -> None:
-        self._freeze(self._dice.uniform(1.2, 2.0) * self._term_s)
+        """Some of them, or all. Their tasks go on in processes of their own, and what those come
+        to is reported under leases that others may hold by then."""
+        workers = self._dice.randint(1, len(self._fleet.workers))
+        self._freeze(workers, self._dice.uniform(1.2, 2.0) * self._term_s)
 
-    def _freeze(self, seconds: float) -> None:
-        worker = self._dice.choice(self._fleet.workers)
-        worker.freeze()
+    def _freeze(self, count: int, seconds: float) -> None:
+        workers = self._dice.sample(self._fleet.workers, count)
+        for worker in workers:
+            worker.freeze()
         self._pause(seconds)
-        worker.thaw()
+        for worker in workers:
+            worker.thaw()
 
     def _kill_the_server(self) -> None:
         self._fleet.server.kill()
