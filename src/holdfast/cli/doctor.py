@@ -128,7 +128,10 @@ def _workers(asker: Asker) -> Finding:
         start = f"`holdfast worker start{asker.options}` starts one"
         return Finding("workers", POOR, f"none is connected, so nothing runs: {start}")
     told = f"{alive} connected" + (f", {len(silent)} silent" if silent else "")
-    return Finding("workers", POOR if silent else GOOD, told)
+    lax = [worker["name"] for worker in known if worker.get("memory_caps") == "none"]
+    if lax:
+        told += f"; {', '.join(lax)} cannot hold commands to the memory they asked for"
+    return Finding("workers", POOR if silent or lax else GOOD, told)
 
 
 def _disk(path: Path) -> Iterator[Finding]:

@@ -214,6 +214,7 @@ def worker_text(view: View) -> str:
         ("cpus", f"{view['cpus']:g}" if "cpus" in view else None),
         ("memory", size(memory) if memory else None),
         ("gpus", view.get("gpus") or None),
+        ("memory caps", view.get("memory_caps") or None),
         ("attributes", _attributes(view)),
         ("leases", len(leases)),
     ]

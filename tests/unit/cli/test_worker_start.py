@@ -25,6 +25,7 @@ FLAGS: dict[str, Any] = {
     "secret_files": None,
     "scratch": None,
     "bundles": None,
+    "cgroup": None,
     "bundles_size": "4Gi",
     "drain_timeout": "30s",
     "exit_when_drained": False,
