@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from holdfast.core.placing import ANYWHERE, Placing
+
 DEFAULT_MAX_LOSSES = 10
 DEFAULT_QUEUE = "default"
 STOP = "stop"
@@ -28,12 +30,13 @@ class RetryPolicy(Struct, frozen=True, array_like=True, gc=False):
     jitter: float = 0.5
 
 
-class JobSpec(Struct, frozen=True, array_like=True, gc=False):
+class JobSpec(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
     """Everything replay must know about a job besides its items.
 
     The payload language is the worker's: `kind` and `target` say what runs, and mean nothing here.
     Zero means "no limit" for the times, `NO_LIMIT` for the counts. `bundle` names the code it needs
-    by its digest; `on_disconnect` is empty or `STOP`.
+    by its digest; `on_disconnect` is empty or `STOP`. `user` is who submitted it, where a server
+    knows that.
     """
 
     name: str
@@ -56,6 +59,8 @@ class JobSpec(Struct, frozen=True, array_like=True, gc=False):
     queue: str = DEFAULT_QUEUE
     bundle: str = ""
     on_disconnect: str = ""
+    user: str = ""
+    placing: Placing = ANYWHERE
 
 
 def retry_problem(policy: RetryPolicy) -> str:

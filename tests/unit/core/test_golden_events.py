@@ -11,12 +11,14 @@ import pytest
 from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Index, Instant, LeaseId, Position, WorkerId
+from holdfast.core.placing import After, Constraint, Placing
 from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.core.spec import JobSpec, RetryPolicy
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "events.json"
 PARTS: tuple[type[msgspec.Struct], ...] = (
-    Record, JobSpec, RetryPolicy, e.Span, e.Start, e.Commit, e.End, e.Stopped,
+    Record, JobSpec, RetryPolicy, Placing, Constraint, After,
+    e.Span, e.Start, e.Commit, e.End, e.Stopped,
 )  # fmt: skip
 SAMPLES: dict[type, Any] = {
     JobSpec: JobSpec(name="n", kind="k", target="t"),
