@@ -23,7 +23,7 @@ from holdfast.testing.proxy import Proxy
 from holdfast.worker.remote import TOO_LATE
 
 STOP_S: Final = 30.0
-_REFUSED: Final = re.compile(rf"(\d+) results {TOO_LATE}")
+_REFUSED: Final = re.compile(rf"{TOO_LATE} (\d+)")
 
 
 class WorkerProcess:

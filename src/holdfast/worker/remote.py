@@ -29,7 +29,7 @@ PROBE_S: Final = 0.1
 """How long to wait for a sign of a server that was away, before having it answer."""
 GOODBYE_S: Final = 5.0
 TOO_LARGE: Final = 413
-TOO_LATE: Final = "came too late and do not count: their leases were lost"
+TOO_LATE: Final = "results that came too late, when their leases were lost:"
 
 Carry = Callable[[Exchange, float], Awaitable[Reply]]
 """Take an exchange to the coordinator and bring its answer, within so many seconds, or raise
@@ -162,7 +162,7 @@ class Remote:
                 was_drained, refused = self._agent.is_drained, self._agent.refused
                 self._agent.receive(reply, self._clock_ms())
                 if self._agent.refused > refused:
-                    self._tell(f"{self._agent.refused - refused} results {TOO_LATE}")
+                    self._tell(f"{TOO_LATE} {self._agent.refused - refused}")
                 if self._agent.is_drained != was_drained:
                     self._note_drain()
 

@@ -282,7 +282,7 @@ def test_results_that_come_too_late_are_counted_and_told() -> None:
             await post.until(lambda lease=lease: reported(line, lease))
         await post.until(post.agent.is_idle)
         assert post.agent.refused == 1
-        assert [told for told in post.told if "too late" in told] == [f"1 results {TOO_LATE}"]
+        assert [told for told in post.told if "too late" in told] == [f"{TOO_LATE} 1"]
         await post.leave()
 
     played(story)
