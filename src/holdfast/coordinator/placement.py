@@ -4,11 +4,12 @@ The plan is pure and holds no authority: each of its proposals becomes a command
 other, and what is refused simply does not happen.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.seats import Paces, Worker
+from holdfast.coordinator.seats import Paces, Worker, held_by_all
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted
@@ -16,14 +17,14 @@ from holdfast.core.events import lease_ids
 from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
 from holdfast.core.job import Job
 from holdfast.core.shape import Shape, shape_of
+from holdfast.core.state import State
 from holdfast.core.task import Task, TaskState
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.eviction import Eviction
 from holdfast.scheduler.gangs import GangPick
 from holdfast.scheduler.ledger import Ledger, Name, names_of
-from holdfast.scheduler.plan import Hurry, Outlook, Pick, Plan, plan
+from holdfast.scheduler.plan import Hurry, Outlook, Pick, plan
 from holdfast.scheduler.rates import Rate, Rates
-from holdfast.scheduler.seats import Seat
 from holdfast.scheduler.shares import Shares
 from holdfast.wire.exchange import Item, Run
 
@@ -35,31 +36,30 @@ Runs = dict[WorkerId, list[Run]]
 class Placement:
     """`workers` are all that are known, dead ones too: what they hold counts until it is over."""
 
-    def __init__(self, coordinator: Coordinator, workers: dict[WorkerId, Worker]) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        workers: dict[WorkerId, Worker],
+        tell: Callable[[Worker], None],
+    ) -> None:
         self.paces = Paces()
         self.aging = Aging()
         self.rates = Rates()
         self._coordinator = coordinator
         self._workers = workers
+        self._tell = tell
         self._waits_for_token = False
 
-    def outlook(self, able: Iterable[Worker]) -> Outlook:
-        """What a plan is made from, with these workers open to be given work."""
+    def outlook(self, able: Iterable[Worker], others: Iterable[Worker] = ()) -> Outlook:
+        """What a plan is made from: workers that can be given work now, and others that can be as
+        soon as they ask."""
         state, now = self._coordinator.state, self._coordinator.now()
         rows = state.ready.rows(state.jobs, now, state.paused)
         is_exact = any(row.shape.preempts for row in rows)
         seats = [worker.seat(state, is_exact=is_exact) for worker in able]
-        held: dict[Shape, int] | None = None
-
-        def all_held() -> dict[Shape, int]:
-            nonlocal held
-            if held is None:
-                held = self._held()
-            return held
-
+        held = cache(lambda: held_by_all(state, self._workers.values()))
         limits = state.limits
         is_bounded = bool(limits) or any(row.shape.keys for row in rows)
-        caps = {name: limit.running for name, limit in limits.items() if limit.running}
         weights = {name[1]: limit.weight for name, limit in limits.items() if limit.weight}
         rates = {
             name: Rate(limit.starts, limit.per_ms)
@@ -73,14 +73,16 @@ class Placement:
             seats=seats,
             now=now,
             pace=self.paces.run_length,
-            ledger=Ledger(caps, tokens, all_held() if is_bounded else {}),
-            shares=lambda: Shares(seats, all_held(), weights),
+            ledger=ledger_of(state, tokens, held() if is_bounded else {}),
+            held=held,
+            shares=lambda: Shares(seats, held(), weights),
             rank_of=lambda row: self.aging.rank_of(row, now),
+            others=lambda: [worker.seat(state) for worker in others],
         )
 
-    def give_out(self, able: Iterable[Worker]) -> Runs:
+    def give_out(self, able: Iterable[Worker], others: Iterable[Worker] = ()) -> Runs:
         """Plan once and carry the plan out; what each worker is to be told to run."""
-        outlook = self.outlook(able)
+        outlook = self.outlook(able, others)
         made = plan(outlook)
         runs: Runs = {}
         for pick in made.picks:
@@ -101,23 +103,6 @@ class Placement:
     def next_due(self) -> Instant:
         """When something may start that must wait now, and that nothing announces."""
         return self.rates.next_token(self._coordinator.now()) if self._waits_for_token else NEVER
-
-    def _held(self) -> dict[Shape, int]:
-        """How many slots are held for each shape, by anybody."""
-        state = self._coordinator.state
-        found: dict[Shape, int] = {}
-        for worker in self._workers.values():
-            for slot in worker.slots(state):
-                if slot.shape is not None:
-                    found[slot.shape] = found.get(slot.shape, 0) + 1
-        for (name, incarnation), holder in state.holders.items():
-            known = self._workers.get(name)
-            if known is None or known.incarnation != incarnation:
-                # Nobody heard of it since this coordinator began; its leases live all the same.
-                for task in {task.slot: task for task in holder.leases.values()}.values():
-                    shape = shape_of(state.jobs[task.job_id])
-                    found[shape] = found.get(shape, 0) + 1
-        return found
 
     def _grant(self, pick: Pick) -> Run | None:
         worker = self._workers[pick.worker]
@@ -171,7 +156,7 @@ class Placement:
         return Run(
             job.job_id, granted.slot, spec.kind, spec.target, spec.timeout_ms,
             worker.term_ms, granted.alone, job.count, items, spec.on_disconnect,
-            spec.memory_bytes, spec.bundle, spec.cpus_milli, spec.gpus,
+            spec.memory_bytes, spec.bundle, spec.cpus_milli, spec.gpus, spec.placing.resources,
         )  # fmt: skip
 
     def _evict(self, eviction: Eviction) -> None:
@@ -198,14 +183,14 @@ class Placement:
         # The first of them may be about to begin, and nothing is gained by stopping it.
         self.recall(worker, waiting[1:])
 
-    def recall(self, worker: Worker, wanted: list[LeaseId]) -> bool:
-        """Have these asked back, those that were not yet; whether there is anything to tell."""
+    def recall(self, worker: Worker, wanted: list[LeaseId]) -> None:
+        """Have these asked back, those that were not yet."""
         fresh = tuple(lease for lease in wanted if lease not in worker.asked)
         if fresh:
             worker.recalls += fresh
             holder = self._coordinator.state.holder(worker.worker, worker.incarnation)
             worker.asked = worker.asked.union(fresh) & holder.leases.keys()
-        return bool(fresh)
+            self._tell(worker)
 
     def _in_slot(self, name: WorkerId, slot: int) -> list[Task]:
         worker = self._workers.get(name)
@@ -213,3 +198,11 @@ class Placement:
         holder = self._coordinator.state.holders.get(key)
         tasks = () if holder is None else holder.leases.values()
         return [task for task in tasks if task.slot == slot]
+
+
+def ledger_of(
+    state: State, tokens: Mapping[Name, int], held: Mapping[Shape, int]
+) -> Ledger:
+    """The bounds that people set, against what is held."""
+    limits = state.limits.items()
+    return Ledger({name: limit.running for name, limit in limits if limit.running}, tokens, held)

@@ -51,18 +51,12 @@ def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: I
         times_out_at=event.times_out_at,
         deadline_wall=event.deadline_wall,
         schedule_by=event.schedule_by,
-        after=event.after,
-        blocked=bool(event.after),
-        fate=event.fate,
-        parent=event.parent,
-        detached=event.detached,
     )
     state.jobs[event.job_id] = job
     if event.job_id.isascii() and event.job_id.isdigit():
         state.next_job = max(state.next_job, int(event.job_id) + 1)
     if event.key:
-        # Keys stand in the order of their submissions, also one that was used before.
-        state.keys.pop(event.key, None)
+        _take_key(state, event.key)
         state.keys[event.key] = SubmitKey(event.job_id, event.digest, at)
     if not event.sealed:
         state.open_jobs[event.job_id] = None
@@ -71,9 +65,20 @@ def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: I
     state.set_wall_timer(job, event.deadline_wall)
     state.set_wall_timer(job, event.not_before_wall)
     if event.after or event.parent:
+        job.after, job.blocked, job.fate = event.after, bool(event.after), event.fate
+        job.parent, job.detached = event.parent, event.detached
         tie(state, job)
     offer(state, job, at)
     note_finish(state, job)
+
+
+def _take_key(state: State, key: str) -> None:
+    """A key finds one job: where it was another's, that one is no longer found by it. Keys stand in
+    the order of their submissions, also one that was used before."""
+    known = state.keys.pop(key, None)
+    former = state.jobs.get(known.job_id) if known is not None else None
+    if former is not None:
+        former.key = ""
 
 
 def job_unblocked(state: State, event: e.JobUnblocked, position: Position, at: Instant) -> None:

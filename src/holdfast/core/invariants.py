@@ -187,10 +187,7 @@ def indexes_agree(state: State) -> Iterator[Finding]:
     yield from _lines_agree(state)
     for job in state.jobs.values():
         known = state.keys.get(job.key) if job.key else None
-        # A younger job may have the key by now.
-        if job.key and (known is None or (known.job_id != job.job_id) != (
-            known.since > job.created_at
-        )):  # fmt: skip
+        if job.key and (known is None or known.job_id != job.job_id):
             yield job.job_id, f"its key {job.key!r} does not find it"
 
 

@@ -9,8 +9,9 @@ A slot holds one running attempt and a short run of leased ones of the same shap
 that small tasks travel in batches.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
+from itertools import chain
 
 from msgspec import Struct, field
 
@@ -62,13 +63,15 @@ class Hurry(Struct, frozen=True):
 
 
 class Plan(Struct):
-    """What to lease, what to end, what to ask back; and the rows that got something."""
+    """What to lease, what to end, what to ask back; the rows that got something, and those that
+    found no room, most urgent first."""
 
     picks: list[Pick] = field(default_factory=list)
     gangs: list[GangPick] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     hurries: list[Hurry] = field(default_factory=list)
     served: list[Row] = field(default_factory=list)
+    waiting: list[Row] = field(default_factory=list)
 
 
 Pace = Callable[[JobSpec], int]
@@ -77,7 +80,8 @@ Pace = Callable[[JobSpec], int]
 
 class Outlook(Struct):
     """All that a plan is made from. `seats` are the workers that may be given work; `rank_of`
-    gives a row its priority and what waiting has added to it."""
+    gives a row its priority and what waiting has added to it, `held` how many slots are held for a
+    shape by anybody. `others` may be given work, too, and cannot be told so at this moment."""
 
     rows: list[Row]
     seats: list[Seat]
@@ -86,6 +90,8 @@ class Outlook(Struct):
     ledger: Ledger
     shares: Callable[[], Shares]
     rank_of: Callable[[Row], int]
+    held: Callable[[], Mapping[Shape, int]] = dict
+    others: Callable[[], Iterable[Seat]] = tuple
 
 
 def run_length(mean_us: int | None) -> int:
@@ -141,6 +147,7 @@ class _Planner:
                 continue
             if line.is_blocked or (line.row.head is None and line.asker.rank == -urgency):
                 self._backlog.block(line)
+                self._plan.waiting.append(line.row)
             else:
                 heappush(heap, self._entry(number))
         self._plan.evictions = self._backlog.evictions
@@ -299,7 +306,8 @@ class _Planner:
 
     def _avoided(self, worker: WorkerId, shape: Shape) -> WorkerId:
         """The worker to avoid, if there is another."""
-        others = (seat for seat in self._seats if seat.worker != worker)
+        known = chain(self._seats, self._look.others())
+        others = (seat for seat in known if seat.worker != worker)
         return worker if worker and any(suits(seat, shape) for seat in others) else NOBODY
 
     def _deal(self, line: Line, job: Job, indices: list[Index], rooms: list[Room]) -> int:
@@ -348,7 +356,11 @@ class _Planner:
     def _allowed(self, line: Line, job: Job) -> int:
         """How many tasks may start, as far as bounds are concerned."""
         most = job.spec.max_parallel
-        own = most - job.active - line.started if most else UNBOUNDED
+        own = UNBOUNDED
+        if most:
+            # What was ended and still runs somewhere counts, too.
+            running = max(job.active, self._look.held().get(line.shape, 0))
+            own = most - running - line.started
         if not self._look.ledger.is_bounded(line.shape):
             return own
         return min(own, self._look.ledger.room(line.shape))

@@ -50,13 +50,14 @@ def any_ties(world: World, dice: Random, key: str) -> dict[str, Any]:
     ties: dict[str, Any] = {}
     if dice.random() < 0.25:
         ties["after"] = tuple(_an_after(world, dice) for _ in range(dice.randrange(1, 3)))
-        ties["fate"] = dice.choice((*FATES, *FATES, *FATES, "nonsense"))
+        ties["fate"] = dice.choice((*FATES * 8, "nonsense"))
     if dice.random() < 0.15:
-        ties["parent"] = a_job_id(world, dice)
+        alive = [job.job_id for job in world.state.jobs.values() if job.unfinished]
+        ties["parent"] = dice.choice(alive) if alive else a_job_id(world, dice)
         ties["detached"] = dice.random() < 0.3
     if key or dice.random() < 0.02:
-        ties["existing"] = dice.choice((*c.EXISTING, c.KEEP, c.KEEP, "nonsense"))
-        ties["unique_for_ms"] = dice.choice((0, 0, 5_000, -1))
+        ties["existing"] = dice.choice((*c.EXISTING, *c.EXISTING, c.KEEP, c.KEEP, "nonsense"))
+        ties["unique_for_ms"] = dice.choice((0, 0, 0, 5_000, 5_000, -1))
     return ties
 
 
@@ -65,7 +66,7 @@ def _an_after(world: World, dice: Random) -> After:
     index: int = ALL_TASKS
     if dice.random() < 0.3:
         index = an_index(world, dice, job_id)
-    condition = dice.choice((*CONDITIONS, *CONDITIONS, *CONDITIONS, "nonsense"))
+    condition = dice.choice((*CONDITIONS * 8, "nonsense"))
     return After(job_id, index, condition)
 
 
