@@ -74,7 +74,7 @@ CPUS_MAX: Final = 1_000_000
               help="A folder of files: what a command names `secret:NAME` is in the file NAME.")
 @click.option("--scratch", metavar="DIR", help="Where commands work. [default: your state folder]")
 @click.option("--cgroup", metavar="DIR",
-              help="A control group (v2) to divide among commands. [default: its own, if delegated]")
+              help="A control group (v2) for commands. [default: its own, if delegated]")
 @click.option("--bundles", metavar="DIR",
               help="Where bundles are unpacked; workers of a machine may share it. "
               "[default: your cache folder]")

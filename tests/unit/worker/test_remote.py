@@ -295,7 +295,7 @@ def test_results_that_come_too_late_are_counted_and_told() -> None:
         await post.begin()
         for lease in (5, 6):
             post.pass_time(TAKES_MS)
-            await post.until(lambda lease=lease: reported(line, lease))
+            await post.until(lambda lease=lease: lease in leases_told(line, "done"))
         await post.until(post.agent.is_idle)
         assert post.agent.refused == 1
         assert [told for told in post.told if "too late" in told] == [f"{TOO_LATE} 1"]
