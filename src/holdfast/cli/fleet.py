@@ -203,6 +203,7 @@ def worker_text(view: View) -> str:
         ("cpus", _cpus(view)),
         ("memory", _memory(view)),
         ("gpus", view.get("gpus") or None),
+        ("memory caps", view.get("memory_caps") or None),
         ("attributes", _attributes(view)),
         ("leases", len(leases)),
     ]

@@ -22,7 +22,7 @@ from holdfast.core.task import Task, TaskState
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.eviction import Eviction
 from holdfast.scheduler.gangs import GangPick
-from holdfast.scheduler.ledger import Ledger, Name, names_of
+from holdfast.scheduler.ledger import NAMESPACE, Ledger, Name, names_of
 from holdfast.scheduler.plan import Hurry, Outlook, Pick, plan
 from holdfast.scheduler.rates import Rate, Rates
 from holdfast.scheduler.shares import Shares
@@ -196,7 +196,11 @@ def outlook_of(
     held = cache(lambda: held_by_all(state, workers))
     limits = state.limits
     is_bounded = bool(limits) or any(row.shape.keys for row in rows)
-    weights = {name[1]: limit.weight for name, limit in limits.items() if limit.weight}
+    weights = {
+        name: limit.weight
+        for (scope, name), limit in limits.items()
+        if scope == NAMESPACE and limit.weight
+    }
     starts = {
         name: Rate(limit.starts, limit.per_ms)
         for name, limit in limits.items()

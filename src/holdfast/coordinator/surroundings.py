@@ -300,7 +300,8 @@ def _groups(job: Job, now: Instant) -> Iterator[tuple[int, Index]]:
 def _kind(task: Task, now: Instant) -> tuple[object, ...]:
     if task.state is not TaskState.WAITING:
         return (task.state,)
-    return (task.state, task.not_before > now, task.not_before_wall != NEVER, task.avoid)
+    times = (task.not_before > now, task.not_before_wall != NEVER, task.attempt > 0)
+    return (task.state, *times, task.avoid)
 
 
 def _kind_of(job: Job, index: Index, now: Instant) -> tuple[object, ...]:

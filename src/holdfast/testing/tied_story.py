@@ -16,6 +16,7 @@ from holdfast.core.ready import take
 from holdfast.core.reports import Done, Failed, Started
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.core.task import Task
+from holdfast.testing.world import in_line
 
 WORKER: Final = WorkerId("w")
 PATIENCE: Final = RetryPolicy(kind="none")
@@ -119,7 +120,7 @@ class _Teller:
         state, now = self._coordinator.state, self._coordinator.now()
         state.ready.wake(self._jobs, now)
         urgent = self._jobs[JobId("urgent")]
-        for job in state.ready.line(self._jobs, now):
+        for job in in_line(state, now):
             if job is urgent and not is_finished(self._jobs[JobId("low")]):
                 continue
             if job.spec.placing.gang:

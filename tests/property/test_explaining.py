@@ -1,0 +1,393 @@
+"""What is said about a task that waits is so: it is next exactly where the next round gives it
+out, and every reason that is named holds when it is looked at on its own."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.coordinator.crews import LiveCrew
+from holdfast.coordinator.seats import Worker, held_by_all
+from holdfast.coordinator.surroundings import Surroundings
+from holdfast.core import commands as c
+from holdfast.core.decision import Accepted
+from holdfast.core.ids import NEVER, Index, JobId
+from holdfast.core.job import Job, state_of
+from holdfast.core.placing import ANYWHERE, CONDITIONS, WAIT, After, Placing
+from holdfast.core.shape import Shape, shape_of
+from holdfast.core.spec import JobSpec, RetryPolicy
+from holdfast.core.task import FINISHED, TaskState
+from holdfast.scheduler.explain import explain
+from holdfast.scheduler.fit import meets
+from holdfast.scheduler.ledger import names_of
+from holdfast.scheduler.reasons import Reason
+from holdfast.testing.clock import ManualClock, SeededDice
+from holdfast.testing.clusters import any_machine, any_wants
+from holdfast.testing.post import Post
+from holdfast.testing.service import Service
+from holdfast.wire.exchange import Capacity, Done, Failed, Hello, Started
+
+TERM_MS = 10_000
+OF_PLACING = frozenset(Placing.__struct_fields__)
+TaskName = tuple[JobId, Index]
+
+
+class Member:
+    """A worker as chance has it: it holds what it was given, and ends it as chance has it."""
+
+    def __init__(self, service: Service, name: str, dice: Random) -> None:
+        machine = any_machine(dice)
+        total = machine.total
+        self.post = Post(service, name=name)
+        self.capacity = Capacity(
+            machine.slots, total.cpus_milli, total.memory_bytes, total.gpus,
+            tuple(total.named.items()),
+        )  # fmt: skip
+        self.hello = Hello("host", 1, "1", attributes=tuple(machine.attributes.items()))
+        self.held: dict[int, tuple[JobId, Index]] = {}
+        self.is_draining = False
+        self._read = 0
+
+    def speak(self, dice: Random) -> None:
+        """Take in what it was told, let some of it end, and say so."""
+        for reply in self.post.replies[self._read :]:
+            for run in reply.runs:
+                for item in run.items:
+                    self.held[item.lease_id] = (run.job_id, item.index)
+            for stop in (*reply.stops, *reply.verdicts):
+                self.held.pop(stop.lease_id, None)
+        self._read = len(self.post.replies)
+        said: dict[str, list[Any]] = {"started": [], "done": [], "failed": []}
+        for lease, (job, index) in list(self.held.items()):
+            fate = dice.random()
+            if fate < 0.5:
+                said["started"].append(Started(job, index, lease, 0))
+            if fate < 0.15:
+                said["done"].append(Done(job, index, lease, dice.choice((1, 900)), b""))
+                del self.held[lease]
+            elif fate < 0.3:
+                said["failed"].append(Failed(job, index, lease, 1, "failed", "no", "", None))
+                del self.held[lease]
+        self.is_draining = dice.random() < 0.1
+        self.post.say(
+            capacity=self.capacity, hello=self.hello, held=tuple(self.held),
+            draining=self.is_draining, **{name: tuple(told) for name, told in said.items()},
+        )  # fmt: skip
+
+
+class Town:
+    """A real coordinator with a few workers and jobs of every kind."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = Random(seed)
+        self.clock = ManualClock()
+        self.service = Service(self.clock, SeededDice(seed), term_ms=TERM_MS)
+        count = self.dice.choice((0, 1, 2, 3, 4))
+        self.members = [Member(self.service, f"w{n}", self.dice) for n in range(count)]
+        self.jobs: list[JobId] = []
+
+    @property
+    def state(self) -> Any:
+        return self.service.coordinator.state
+
+    def do(self, command: c.Command) -> bool:
+        return isinstance(self.service.do(command), Accepted)
+
+    def submit(self) -> None:
+        dice, wants = self.dice, any_wants(self.dice)
+        wishes = {name: wants.pop(name) for name in OF_PLACING & wants.keys()}
+        retry = RetryPolicy(kind=dice.choice(("none", "fixed")), delay_ms=500, jitter=0)
+        spec = JobSpec(
+            name="j", kind="function", target=dice.choice("fg"), retry=retry,
+            queue=dice.choice(("default", "default", "slow")),
+            placing=Placing(**wishes) if wishes else ANYWHERE, **wants,
+        )  # fmt: skip
+        after: tuple[After, ...] = ()
+        if self.jobs and dice.random() < 0.2:
+            after = (After(dice.choice(self.jobs), condition=dice.choice(CONDITIONS)),)
+        decision = self.service.do(
+            c.SubmitJob(
+                spec=spec, after=after, fate=WAIT,
+                items=tuple(b"x" for _ in range(dice.randint(1, 6))),
+                delay_ms=dice.choice((0, 0, 0, 700)),
+                not_before_wall=dice.choice((NEVER, NEVER, NEVER, self.clock.wall() + 2_000)),
+            )
+        )  # fmt: skip
+        if isinstance(decision, Accepted):
+            self.jobs.append(JobId(str(decision.answer)))
+
+    def stir(self) -> None:
+        """People set bounds, and time passes."""
+        dice = self.dice
+        for _ in range(dice.randint(0, 2)):
+            name = f"w{dice.randint(0, 3)}"
+            self.do(
+                dice.choice(
+                    (
+                        c.PauseQueue(queue="slow", reason=""),
+                        c.ResumeQueue(queue="slow"),
+                        c.CordonWorker(worker=name, reason=""),
+                        c.UncordonWorker(worker=name),
+                        c.SetLimit(scope="namespace", name="a", running=dice.randint(1, 3)),
+                        c.SetLimit(scope="user", name="ann", starts=1, per_ms=1_000),
+                        c.SetLimit(scope="key", name="db", running=1, starts=2, per_ms=900),
+                    )
+                )
+            )
+        if self.jobs and dice.random() < 0.1:
+            self.do(c.KillJob(job_id=dice.choice(self.jobs), reason=""))
+        self.clock.advance(dice.choice((0, 1, 600, 3_000, TERM_MS + 1)))
+
+    def round(self) -> None:
+        """Everything that is due happens; then all workers ask, and nothing is answered yet."""
+        self.stir()
+        self.service.settle()
+        for _ in range(self.dice.randint(0, 3)):
+            self.submit()
+        self.service.settle()
+        for member in self.members:
+            if self.dice.random() < 0.9:
+                member.speak(self.dice)
+        if any(not self._is_heard(member) for member in self.members):
+            # Whoever said nothing is silent, and not about to ask.
+            self.clock.advance(TERM_MS + 1)
+            self.service.settle()
+            for member in self.members:
+                if self._is_heard(member) or member.post.number:
+                    member.speak(self.dice)
+
+    def _is_heard(self, member: Member) -> bool:
+        worker = self.service.exchanges.workers.get(member.post.name)
+        return worker is not None and worker.send is not None
+
+    # --- what is said ---------------------------------------------------------------------------
+
+    def surroundings(self) -> Surroundings:
+        coordinator = self.service.coordinator
+        crew = LiveCrew(coordinator.state, self.service.exchanges)
+        return Surroundings(coordinator.state, coordinator.now(), self.clock.wall(), crew)
+
+    def waiting(self) -> list[tuple[Job, Index]]:
+        return [
+            (job, index)
+            for job in self.state.jobs.values()
+            for index in map(Index, range(job.count))
+            if state_of(job, index) is TaskState.WAITING
+        ]
+
+    def told(self) -> dict[TaskName, tuple[Reason, ...]]:
+        around = self.surroundings()
+        return {
+            (job.job_id, index): explain(around.situation(job, index))
+            for job, index in self.waiting()
+        }
+
+    def placed(self, before: set[TaskName]) -> set[TaskName]:
+        """What one round of the real coordinator gives out of what waited before."""
+        if self.service.turn():
+            self.service.synced()
+        still = {(job.job_id, index) for job, index in self.waiting()}
+        return {
+            name
+            for name in before - still
+            if state_of(self.state.jobs[name[0]], name[1]) is TaskState.LEASED
+        }
+
+
+def cannot_ever(worker: Worker, shape: Shape) -> bool:
+    """Whether a worker has less than a task needs, or is not such a one, were it empty."""
+    capacity = worker.capacity
+    attributes = dict(worker.hello.attributes) if worker.hello else {}
+    offers = dict(capacity.resources)
+    return (
+        capacity.slots < 1
+        or capacity.cpus_milli < shape.cpus_milli
+        or capacity.memory_bytes < shape.memory_bytes
+        or capacity.gpus < shape.gpus
+        or any(offers.get(name, 0) < wanted for name, wanted in shape.resources)
+        or any(not meets(attributes, wish) for wish in shape.constraints if not wish.weight)
+    )
+
+
+class Judge:
+    """Looks at one reason at a time, with nothing but the state and the workers."""
+
+    def __init__(self, town: Town) -> None:
+        self.town = town
+        self.state = town.state
+        self.now = town.service.coordinator.now()
+        known = town.service.exchanges.workers.values()
+        self.workers = {worker.worker: worker for worker in known if not worker.has_left}
+        self.held = held_by_all(self.state, self.workers.values())
+
+    def holds(self, reason: Reason, job: Job, index: Index) -> bool:
+        code = reason.code
+        scope = code.partition("_")[2]
+        if code.startswith(("limit_", "rate_")):
+            return self._is_bounded(job, scope)
+        return bool(getattr(self, f"_{code}")(reason, job, index))
+
+    def _room(self, worker: Worker, shape: Shape, *, but: str = "") -> int:
+        """For how many of a shape there is room now."""
+        if worker.worker == but or cannot_ever(worker, shape) or not self._takes(worker):
+            return 0
+        seat = worker.seat(self.state)
+        return seat.free.room(shape, len(seat.open_slots))
+
+    def _takes(self, worker: Worker) -> bool:
+        registry = self.town.service.exchanges.registry
+        is_cordoned = worker.worker in self.state.cordoned
+        return registry.is_alive(worker) and not worker.draining and not is_cordoned
+
+    def _is_bounded(self, job: Job, scope: str) -> bool:
+        shape = shape_of(job)
+        mine = {name for name in names_of(shape) if name[0] == scope}
+        bounds = {name: self.state.limits.get(name) for name in mine}
+        own = {("key", key): cap for key, cap in shape.keys if cap}
+        return any(limit is not None for limit in bounds.values()) or bool(own.keys() & mine)
+
+    def _no_worker(self, *_: object) -> bool:
+        return not self.workers
+
+    def _too_large(self, reason: Reason, job: Job, index: Index) -> bool:
+        return all(cannot_ever(worker, shape_of(job)) for worker in self.workers.values())
+
+    _constraint_unmet = _too_large
+
+    def _workers_busy(self, reason: Reason, job: Job, index: Index) -> bool:
+        shape = shape_of(job)
+        some = [self.workers[name] for name in reason.workers]
+        return bool(some) and all(
+            self._takes(worker) and not cannot_ever(worker, shape) and not self._room(worker, shape)
+            for worker in some
+        )
+
+    def _workers_cordoned(self, reason: Reason, job: Job, index: Index) -> bool:
+        return set(reason.workers) <= set(self.state.cordoned)
+
+    def _workers_draining(self, reason: Reason, job: Job, index: Index) -> bool:
+        return all(self.workers[name].draining for name in reason.workers)
+
+    def _workers_silent(self, reason: Reason, job: Job, index: Index) -> bool:
+        alive = self.town.service.exchanges.registry.is_alive
+        return not any(alive(self.workers[name]) for name in reason.workers)
+
+    def _workers_avoided(self, reason: Reason, job: Job, index: Index) -> bool:
+        task = (job.tasks or {})[index]
+        others = [worker for worker in self.workers.values() if worker.worker != task.avoid]
+        return reason.workers == (task.avoid,) and any(
+            self._takes(worker) and not cannot_ever(worker, shape_of(job)) for worker in others
+        )
+
+    def _max_parallel(self, reason: Reason, job: Job, index: Index) -> bool:
+        needed = job.count if job.spec.placing.gang else 1
+        running = max(job.active, self.held.get(shape_of(job), 0))
+        return running + needed > job.spec.max_parallel > 0
+
+    def _dependency(self, reason: Reason, job: Job, index: Index) -> bool:
+        return job.blocked and any(
+            state_of(self.state.jobs[after.job_id], Index(each)) not in FINISHED
+            for after in job.after
+            for each in range(self.state.jobs[after.job_id].count)
+        )
+
+    def _dependency_failed(self, reason: Reason, job: Job, index: Index) -> bool:
+        return job.blocked
+
+    def _not_begun(self, reason: Reason, job: Job, index: Index) -> bool:
+        times = (job.tasks or {}).get(index) or job
+        wall = self.town.clock.wall()
+        return times.not_before > self.now or times.not_before_wall > wall
+
+    def _backing_off(self, reason: Reason, job: Job, index: Index) -> bool:
+        task = (job.tasks or {})[index]
+        return task.attempt > 0 and task.not_before > self.now
+
+    def _queue_paused(self, reason: Reason, job: Job, index: Index) -> bool:
+        return job.spec.queue in self.state.paused
+
+    def _gang_not_ready(self, reason: Reason, job: Job, index: Index) -> bool:
+        ready = [each for each in map(Index, range(job.count)) if self._is_ready(job, each)]
+        return job.spec.placing.gang and len(ready) < job.count
+
+    def _is_ready(self, job: Job, index: Index) -> bool:
+        times = (job.tasks or {}).get(index) or job
+        is_due = times.not_before <= self.now and times.not_before_wall == NEVER
+        return state_of(job, index) is TaskState.WAITING and is_due and not job.blocked
+
+    def _gang_room(self, reason: Reason, job: Job, index: Index) -> bool:
+        by, shape = job.spec.placing.gang_by, shape_of(job)
+        rooms: Counter[str] = Counter()
+        for worker in self.workers.values():
+            attributes = dict(worker.hello.attributes) if worker.hello else {}
+            if not by or by in attributes:
+                rooms[attributes.get(by, "")] += self._room(worker, shape)
+        if not by:
+            return rooms.total() < job.count
+        return max(rooms.values(), default=0) < job.count
+
+    def _making_room(self, reason: Reason, job: Job, index: Index) -> bool:
+        return job.spec.placing.preempts
+
+    def _in_line(self, reason: Reason, job: Job, index: Index) -> bool:
+        task = (job.tasks or {}).get(index)
+        return any(self._room(worker, shape_of(job)) for worker in self.workers.values()) and (
+            task is None or not task.lease_id
+        )
+
+    def _kept_for_others(self, reason: Reason, job: Job, index: Index) -> bool:
+        waiting = {each.job_id for each, _ in self.town.waiting()}
+        return self._in_line(reason, job, index) and set(reason.jobs) <= waiting
+
+    def _next(self, *_: object) -> bool:
+        return True
+
+
+def judged(seed: int) -> Counter[str]:
+    """One town, round by round; how often each reason was given."""
+    town = Town(seed)
+    seen: Counter[str] = Counter()
+    for _ in range(town.dice.randint(2, 6)):
+        town.round()
+        told = town.told()
+        judge = Judge(town)
+        around = town.surroundings()
+        for (job_id, index), reasons in told.items():
+            job = town.state.jobs[job_id]
+            codes = [reason.code for reason in reasons]
+            seen.update(codes)
+            assert len(set(codes)) == len(codes) or any("_key" in code for code in codes)
+            assert ("next" in codes) == (codes == ["next"])
+            for reason in reasons:
+                assert judge.holds(reason, job, index), (job_id, index, reason)
+        for job in town.state.jobs.values():
+            first = Counter(why[0].code for (name, _), why in told.items() if name == job.job_id)
+            assert around.codes(job) == first, job.job_id
+            assert around.key(job) in (first or {"": 0}), job.job_id
+        following = {name for name, why in told.items() if why[0].code == "next"}
+        assert town.placed(set(told)) == following
+    return seen
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=60)
+def test_a_task_is_next_exactly_where_the_next_round_gives_it_out(seed: int) -> None:
+    judged(seed)
+
+
+@pytest.mark.slow
+def test_every_reason_that_such_towns_can_give_was_judged() -> None:
+    """The dice reach what they are meant to reach."""
+    seen: Counter[str] = Counter()
+    for seed in range(400):
+        seen.update(judged(seed))
+    never = {
+        "held", "delivering", "finished", "open", "workers_unknown", "server_leaving",
+        "rate_namespace", "limit_user",
+    }  # fmt: skip
+    from holdfast.scheduler.codes import CODES
+
+    assert set(CODES) - set(seen) <= never
