@@ -152,7 +152,7 @@ def test_what_needs_more_than_any_worker_has_is_told_with_what(
 ) -> None:
     reason = only(here(spec=a_spec(**needs)))
     assert (reason.code, reason.command) == ("too_large", "holdfast worker list")
-    assert reason.sentence == f"It fits on none of the one worker there is: {told}."
+    assert reason.sentence == f"It fits on no worker: {told}."
 
 
 def test_what_fits_on_no_single_worker_is_too_large_though_each_need_is_met_somewhere() -> None:
@@ -160,7 +160,7 @@ def test_what_fits_on_no_single_worker_is_too_large_though_each_need_is_met_some
     reason = only(here(spec=a_spec(cpus_milli=4_000, gpus=1), desks=desks))
     assert reason.code == "too_large"
     told = "1 of 2 have less than 1 gpus; 1 of 2 have less than 4 cpus"
-    assert reason.sentence == f"It fits on none of the 2 workers: {told}."
+    assert reason.sentence == f"It fits on no worker: {told}."
     assert (dict(reason.counts), reason.workers) == ({"cpus": 1, "gpus": 1}, ("a", "b"))
 
 
@@ -373,6 +373,17 @@ def test_a_job_tells_each_reason_once_with_how_many_tasks_it_is_about() -> None:
     assert [(reason.code, reason.tasks, reason.example) for reason in told] == [
         ("workers_busy", 9, "5/3"), ("backing_off", 2, "5/3"), ("held", 3, "5/3"),
     ]  # fmt: skip
+
+
+def test_a_job_tells_two_bounds_apart_and_two_times_once() -> None:
+    full = Reached(Bound(("key", "db"), 1, 0))
+    other = Reached(Bound(("key", "disk"), 1, 0))
+    later = here(not_before=NOW + 1, not_before_wall=WALL + 1, reached=(full, other))
+    told = explain_job(JobSituation(job_id="5", groups=(Group(4, later), Group(1, later))))
+    assert [(reason.code, reason.tasks) for reason in told] == [
+        ("not_begun", 5), ("limit_key", 5), ("limit_key", 5),
+    ]  # fmt: skip
+    assert told[1].command != told[2].command
 
 
 def test_a_job_that_is_fed_further_says_so_and_one_that_has_ended_how() -> None:
