@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from msgspec import structs
@@ -10,6 +11,7 @@ from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
 from holdfast.cli.sources import LAST, Found, ambiguous
+from holdfast.coordinator.census import Census
 from holdfast.coordinator.explaining import job_explained, task_explained
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import (
@@ -25,7 +27,7 @@ from holdfast.coordinator.inspect import (
 from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
 from holdfast.coordinator.output import OutputGone, OutputStore
 from holdfast.coordinator.outputparts import StreamName
-from holdfast.coordinator.surroundings import Surroundings
+from holdfast.coordinator.surroundings import Surroundings, why_of
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
 from holdfast.core.events import JobsForgotten
@@ -72,7 +74,12 @@ class FromFolder:
     def jobs(self, wanted: Wanted, limit: int = 0) -> Found:
         found = [job for job in reversed(self.reading.state.jobs.values()) if wanted.takes(job)]
         shown = found[:limit] if limit else found
-        return Found([job_view(job, self.reading.wall) for job in shown], len(found))
+        around = cache(lambda: self._surroundings(self.reading))
+        views = [
+            {**job_view(job, self.reading.wall), "why": why_of(job, lambda job: around().key(job))}
+            for job in shown
+        ]
+        return Found(views, len(found))
 
     def why_empty(self) -> str:
         reading = self.reading
@@ -119,18 +126,24 @@ class FromFolder:
         trail = trail_of(reading, known, Index(index), reading.state.position)
         return {"transactions": trail.transactions, "complete": trail.is_complete}
 
-    def explain_job(self, job: View) -> View:
+    def explain_job(self, job: View, level: int = 1) -> View:
         reading, known = self._known(job)
         here = self._surroundings(reading).whole(known)
         state = job_state(known).value
         oldest, last = reading.folder.oldest, reading.state.position
-        return job_explained(reading, known.job_id, state, here, oldest, last)
+        return job_explained(reading, known.job_id, state, here, oldest, last, level)
 
-    def explain_task(self, job: View, index: int) -> View:
+    def explain_task(self, job: View, index: int, level: int = 1) -> View:
         reading, known = self._known(job)
         here = self._surroundings(reading).situation(known, Index(index))
         oldest, last = reading.folder.oldest, reading.state.position
-        return task_explained(reading, here, known, Index(index), oldest, last)
+        return task_explained(reading, here, known, Index(index), oldest, last, level)
+
+    def summary(self) -> View:
+        census = Census(self._surroundings(self.reading))
+        for job in self.reading.state.jobs.values():
+            census.take(job)
+        return census.view()
 
     def _surroundings(self, reading: Reading) -> Surroundings:
         """The moment that is looked at: the last record's, or now where nothing came after it."""

@@ -114,11 +114,14 @@ class FromServer:
     def history(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index, "history")
 
-    def explain_job(self, job: View) -> View:
-        return self.asker.get("jobs", job["id"], "explain")
+    def explain_job(self, job: View, level: int = 1) -> View:
+        return self.asker.get("jobs", job["id"], "explain", level=level)
 
-    def explain_task(self, job: View, index: int) -> View:
-        return self.asker.get("tasks", job["id"], index, "explain")
+    def explain_task(self, job: View, index: int, level: int = 1) -> View:
+        return self.asker.get("tasks", job["id"], index, "explain", level=level)
+
+    def summary(self) -> View:
+        return self.asker.get("explain", "summary")
 
     def transactions(self, limit: int) -> list[View]:
         found: list[View] = []

@@ -83,12 +83,16 @@ class Source(Protocol):
         """Every transaction that touched a task, the oldest first, and whether that is all."""
         ...
 
-    def explain_job(self, job: View) -> View:
-        """Why a job is where it is."""
+    def explain_job(self, job: View, level: int = 1) -> View:
+        """Why a job is where it is, in so much detail."""
         ...
 
-    def explain_task(self, job: View, index: int) -> View:
+    def explain_task(self, job: View, index: int, level: int = 1) -> View:
         """Why a task is where it is."""
+        ...
+
+    def summary(self) -> View:
+        """How many tasks wait for which reason."""
         ...
 
     def transactions(self, limit: int) -> list[View]:
