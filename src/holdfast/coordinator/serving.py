@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from holdfast.coordinator.bundles import FOLDER, Bundles, Collector
+from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
@@ -97,6 +98,7 @@ class Served:
                 Ticker(
                     self.coordinator, keep_finished=settings.keep_finished, feeders=self.feeders
                 ),
+                Clockwork(self.coordinator),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
                 self.growth,

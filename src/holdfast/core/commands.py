@@ -3,21 +3,14 @@
 Chance and time come in from outside: `roll` is a throw in [0, 1), `wall` the wall clock.
 """
 
-from msgspec import Struct
-
+from holdfast.core.command import Command
+from holdfast.core.commands_schedules import SCHEDULE_COMMANDS
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import JobSpec
 
-
-class Command(Struct, frozen=True, kw_only=True):
-    """What every request has in common: it is a value.
-
-    One with a `request_key` is judged once: the same key with the same digest is a repeat.
-    """
-
-    request_key: str = ""
-    request_digest: bytes = b""
+# What is defined elsewhere and belongs here all the same.
+__all__ = ["COMMAND_TYPES", "Command"]
 
 
 class OpenLog(Command, frozen=True, kw_only=True):
@@ -303,4 +296,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     ResumeQueue,
     RegisterEndpoint,
     RemoveEndpoint,
+    *SCHEDULE_COMMANDS,
 )

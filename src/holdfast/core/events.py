@@ -22,6 +22,14 @@ from holdfast.core.events_fleet import (
     WorkerCordoned,
     WorkerUncordoned,
 )
+from holdfast.core.events_schedules import (
+    ScheduleFired,
+    SchedulePaused,
+    ScheduleRemoved,
+    ScheduleResumed,
+    ScheduleSet,
+    ScheduleSkipped,
+)
 from holdfast.core.events_work import (
     AttemptsReturned,
     AttemptsStarted,
@@ -81,6 +89,12 @@ __all__ = [
     "QueueResumed",
     "RequestNoted",
     "RequestsForgotten",
+    "ScheduleFired",
+    "SchedulePaused",
+    "ScheduleRemoved",
+    "ScheduleResumed",
+    "ScheduleSet",
+    "ScheduleSkipped",
     "SnapshotInstalled",
     "Span",
     "Start",
@@ -141,6 +155,12 @@ AnyEvent = (
     | TokenIssued
     | TokenRevoked
     | TokensExpired
+    | ScheduleSet
+    | ScheduleRemoved
+    | SchedulePaused
+    | ScheduleResumed
+    | ScheduleFired
+    | ScheduleSkipped
 )
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)

@@ -18,6 +18,7 @@ from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job, first_fresh, is_finished
 from holdfast.core.ready import is_begun, put_back
+from holdfast.core.schedule import Schedule
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import Request, State, SubmitKey, Token
 from holdfast.core.task import FRESH, Task, TaskState
@@ -51,6 +52,7 @@ class FrozenState(Struct, frozen=True, array_like=True):
     tokens: list[Token]
     cordoned: dict[WorkerId, str]
     paused: dict[str, str]
+    schedules: list[Schedule] = []
 
 
 class Versioned(Struct, array_like=True):
@@ -111,6 +113,7 @@ def freeze(state: State) -> bytes:
         list(state.tokens.values()),
         state.cordoned,
         state.paused,
+        list(state.schedules.values()),
     )
     return _encoder.encode(frozen)
 
@@ -135,6 +138,7 @@ def thaw(data: bytes) -> State:
         state.requests[name] = Request(digest, position, since)
     state.tokens = {token.token_id: token for token in frozen.tokens}
     state.cordoned, state.paused = frozen.cordoned, frozen.paused
+    state.schedules = {schedule.name: schedule for schedule in frozen.schedules}
     _build_indexes(state)
     return state
 
@@ -193,6 +197,8 @@ def _build_indexes(state: State) -> None:
     finished = [job for job in state.jobs.values() if is_finished(job)]
     finished.sort(key=lambda job: job.updated_at)
     state.finished.extend(job.job_id for job in finished)
+    for schedule in state.schedules.values():
+        state.set_schedule_timer(schedule)
 
 
 def _indexed(state: State) -> Iterator[Job]:

@@ -15,6 +15,7 @@ from holdfast.core import events as e
 from holdfast.core.attempt import CHARGES_FAILURES, DEATHS, EndReason
 from holdfast.core.ids import NEVER, Instant, Position, task_name
 from holdfast.core.record import Record
+from holdfast.core.transactions_schedules import TELLERS
 
 Detail = str | int | bool | None
 Details = dict[str, Detail]
@@ -335,6 +336,10 @@ def _tokens_expired(event: e.TokensExpired, record: Record) -> Iterator[Action]:
         yield Action("token_expired", token_id, {})
 
 
+def _scheduled(event: e.Event, record: Record) -> Iterator[Action]:
+    yield Action(*TELLERS[type(event)](event))
+
+
 RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     e.LogOpened: _log_opened,
     e.JobSubmitted: _job_submitted,
@@ -372,4 +377,5 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     e.TokenIssued: _token_issued,
     e.TokenRevoked: _token_revoked,
     e.TokensExpired: _tokens_expired,
+    **dict.fromkeys(TELLERS, _scheduled),
 }

@@ -16,6 +16,7 @@ from holdfast.core import events as e
 from holdfast.core.ids import NEVER, Instant, Position, task_name
 from holdfast.core.record import Record
 from holdfast.core.violation import Finding, Violation, found
+from holdfast.core.watch_schedules import SCHEDULE_JUDGES, SeenSchedule
 
 WAITING, LEASED, RUNNING, COMMITTED = "WAITING", "LEASED", "RUNNING", "COMMITTED"
 SUCCEEDED, QUARANTINED, KILLED, UNSCHEDULABLE = (
@@ -69,8 +70,9 @@ class SeenJob(Struct):
 class Watch:
     """Feed it every record; it answers with what that record broke.
 
-    It names J2, J3 and J5, S3 to S7, C1 to C3, B2 and B4, and the order of the log itself (L1, L2).
-    After a violation it goes on from what the record claims, so one mistake is told once.
+    It names J2, J3 and J5, S3 to S7, C1 to C3, B2 and B4, T2 to T4, and the order of the
+    log itself (L1, L2). After a violation it goes on from what the record claims, so one mistake is
+    told once.
     """
 
     def __init__(self) -> None:
@@ -82,6 +84,7 @@ class Watch:
         self.held: dict[int, Seen] = {}
         self.crossed: dict[tuple[str, int], int] = {}
         self.forgotten: dict[str, None] = {}
+        self.schedules: dict[str, SeenSchedule] = {}
 
     def feed(self, position: Position, record: Record) -> tuple[Violation, ...]:
         violations = found("L1", partial(self._order, position, record))
@@ -390,4 +393,5 @@ JUDGES: Final[dict[type[e.Event], Judge]] = {
     e.TasksRetried: _retried,
     e.WorkerLost: _lost,
     e.JobsForgotten: _forgotten,
+    **SCHEDULE_JUDGES,
 }

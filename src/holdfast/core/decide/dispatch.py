@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.core import commands as c
+from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
-from holdfast.core.decide import fleet, jobs, opening, operator, reports, tenure, tick
+from holdfast.core.decide import fleet, jobs, opening, operator, reports, schedules, tenure, tick
 from holdfast.core.decision import Accepted, Decision, Reason, Refused, Repeated
 from holdfast.core.ids import Instant
 from holdfast.core.state import State
@@ -41,6 +42,13 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.ResumeQueue: fleet.resume_queue,
     c.RegisterEndpoint: fleet.register_endpoint,
     c.RemoveEndpoint: fleet.remove_endpoint,
+    s.SetSchedule: schedules.set_schedule,
+    s.RemoveSchedule: schedules.remove_schedule,
+    s.PauseSchedule: schedules.pause_schedule,
+    s.ResumeSchedule: schedules.resume_schedule,
+    s.FireSchedule: schedules.fire,
+    s.SkipInstants: schedules.skip,
+    s.BackfillSchedule: schedules.backfill,
 }
 
 
