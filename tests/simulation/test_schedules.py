@@ -55,7 +55,8 @@ class Station:
     def _employ(self) -> None:
         self.executor = SteppedExecutor(4, Random(1), takes_ms=self.takes_ms)
         incarnation = self.service.coordinator.state.epoch
-        self.agent = Agent(WorkerId("w"), incarnation, self.executor, Capacity(4, 4_000, 1 << 30, 0))
+        capacity = Capacity(4, 4_000, 1 << 30, 0)
+        self.agent = Agent(WorkerId("w"), incarnation, self.executor, capacity)
 
     def do(self, command: c.Command) -> Decision:
         decision = self.service.do(command)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View, note, typed
-from holdfast.cli.sources import LAST, Found, Wanted, ambiguous
+from holdfast.cli.sources import LAST, Found, Wanted, ambiguous, no_schedule
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import (
     Folder,
@@ -19,11 +19,13 @@ from holdfast.coordinator.inspect import (
     open_folder,
     undisturbed,
 )
+from holdfast.coordinator.schedules import coming, schedule_detail, schedule_view
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
 from holdfast.core.events import JobsForgotten
-from holdfast.core.ids import Index, JobId
+from holdfast.core.ids import Index, Instant, JobId
 from holdfast.core.job import Job, job_state, state_of
+from holdfast.core.schedule import Schedule
 from holdfast.core.transactions import to_json, transaction_of
 
 
@@ -100,6 +102,29 @@ class FromFolder:
         reading, known = self._known(job)
         trail = trail_of(reading, known, Index(index), reading.state.position)
         return {"transactions": trail.transactions, "complete": trail.is_complete}
+
+    def schedules(self, namespace: str) -> list[View]:
+        reading, now = self.reading, Instant(self.now())
+        return [
+            schedule_view(reading.state, schedule, reading.wall, now)
+            for _, schedule in sorted(reading.state.schedules.items())
+            if not namespace or schedule.definition.spec.namespace == namespace
+        ]
+
+    def schedule(self, name: str) -> View:
+        reading = self.reading
+        known = self._schedule(name)
+        return schedule_detail(reading.state, known, reading.wall, Instant(self.now()))
+
+    def coming(self, name: str, count: int) -> list[str]:
+        found = coming(self._schedule(name), Instant(self.now()), count)
+        return [rfc3339(instant) for instant in found]
+
+    def _schedule(self, name: str) -> Schedule:
+        known = self.reading.state.schedules.get(name)
+        if known is None:
+            raise no_schedule(name, self)
+        return known
 
     def transactions(self, limit: int) -> list[View]:
         folder, views = undisturbed(lambda: _newest(self.path, self._at, limit))

@@ -33,6 +33,10 @@ PLACES: Final = {
         "holdfast.cli.groups:task",
         "List tasks, show one with its attempts, stop or move it.",
     ),
+    "schedule": (
+        "holdfast.cli.groups:schedule",
+        "Have commands run again and again: by cron, or every so often.",
+    ),
     "queue": ("holdfast.cli.groups:queue", "Look at queues, pause and resume them."),
     "token": ("holdfast.cli.groups:token", "Decide who may ask a server for what."),
     "transactions": (

@@ -8,7 +8,7 @@ from typing import Any, Final
 from holdfast.cli.asking import Asker
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
-from holdfast.cli.sources import LAST, Found, Wanted, ambiguous
+from holdfast.cli.sources import LAST, Found, Wanted, ambiguous, no_schedule
 from holdfast.wire.http import Rejected
 
 PAGE: Final = 1_000
@@ -105,6 +105,28 @@ class FromServer:
 
     def history(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index, "history")
+
+    def schedules(self, namespace: str) -> list[View]:
+        found: list[View] = self.asker.get("schedules", namespace=namespace)["schedules"]
+        return found
+
+    def schedule(self, name: str) -> View:
+        try:
+            return self.asker.get("schedules", name)
+        except Rejected as no:
+            raise self._unknown(name, no) from None
+
+    def coming(self, name: str, count: int) -> list[str]:
+        try:
+            found: list[str] = self.asker.get("schedules", name, "next", count=count)["coming"]
+        except Rejected as no:
+            raise self._unknown(name, no) from None
+        return found
+
+    def _unknown(self, name: str, no: Rejected) -> Exception:
+        if no.problem.code != "not_found":
+            return no
+        return no_schedule(name, self)
 
     def transactions(self, limit: int) -> list[View]:
         # The server has a bound of its own on how much it tells at a time.

@@ -12,12 +12,12 @@ from holdfast.core.ids import NEVER, NOWHERE, Instant, Position
 from holdfast.core.job import job_state
 from holdfast.core.schedule import BACKFILL_MAX, BY_HAND, Definition, Schedule
 from holdfast.core.state import State
-from holdfast.scheduler.calendar import Mistimed, first_instant, instants
+from holdfast.scheduler.calendar import Mistimed, first_instant, instants, too_short
 
 SHOWN: Final = 5
 NEXT_MOST: Final = 1_000
 
-__all__ = ["Mistimed", "backfilling", "coming", "resuming", "running", "setting"]
+__all__ = ["Mistimed", "backfilling", "coming", "resuming", "running", "setting", "too_short"]
 
 
 def setting(

@@ -51,8 +51,12 @@ def check_timing(timing: Timing) -> None:
     if timing.cron:
         _simulation(timing.cron, datetime(2000, 1, 1, tzinfo=UTC))
     elif timing.every_ms < SHORTEST_MS:
-        told = f"an interval of {timing.every_ms / 1_000:g} s"
-        raise Mistimed(f"{told}; the shortest is {SHORTEST_MS / 1_000:g} s")
+        raise Mistimed(too_short(timing.every_ms))
+
+
+def too_short(every_ms: int) -> str:
+    told = f"an interval of {every_ms / 1_000:g} s"
+    return f"{told}; the shortest is {SHORTEST_MS / 1_000:g} s"
 
 
 def first_instant(timing: Timing, after: Instant, base: Instant) -> Instant:
@@ -144,12 +148,12 @@ def _fields(cron: str) -> list[str]:
 
 
 def _simulation(cron: str, moment: datetime) -> CronSim:
+    expression = " ".join(_fields(cron))
     try:
-        return CronSim(" ".join(_fields(cron)), moment)
-    except CronSimError as error:
-        raise Mistimed(f"{cron!r} is no cron expression that ever comes: {error}") from None
-    except (ValueError, AssertionError) as error:
-        raise Mistimed(f"{cron!r} is no cron expression: {error}") from None
+        return CronSim(expression, moment)
+    except (CronSimError, ValueError, AssertionError) as error:
+        told = str(error).lower() or "it makes no sense"
+        raise Mistimed(f"{cron!r} never comes, or is no cron expression: {told}") from None
 
 
 def _zone(name: str) -> tzinfo:
