@@ -1,35 +1,25 @@
 """Schedules through the real coordinator and a real worker's logic, in virtual time."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
-from random import Random
 from typing import Any
 
 import pytest
 
 from holdfast.coordinator.clockwork import LATE_MS, MADE_UP_MOST
-from holdfast.coordinator.schedules import backfilling, coming, resuming, running, setting
+from holdfast.coordinator.schedules import backfilling, coming, resuming, running
 from holdfast.coordinator.views import rfc3339
-from holdfast.core import commands as c
 from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
-from holdfast.core.decision import Accepted, Decision
-from holdfast.core.ids import Instant, JobId, WorkerId
+from holdfast.core.ids import Instant, JobId
 from holdfast.core.job import JobState, job_state
-from holdfast.core.schedule import SCHEDULED_AT, Definition, Schedule, Timing
-from holdfast.core.spec import JobSpec
+from holdfast.core.schedule import Timing
 from holdfast.scheduler.calendar import instants
-from holdfast.testing.clock import ManualClock, SeededDice
-from holdfast.testing.service import Service
-from holdfast.testing.stepped import SteppedExecutor
-from holdfast.wire.exchange import Capacity, Reply
-from holdfast.worker.agent import Agent
+from holdfast.testing.station import Station
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
-SPINS_MAX = 10_000
 
 
 def wall(text: str) -> Instant:
@@ -39,133 +29,12 @@ def wall(text: str) -> Instant:
 NOON = wall("2026-03-27T12:00")
 
 
-class Station:
-    """A coordinator, one worker beside it, and a clock that jumps from one event to the next.
-    `frames_left`: so many frames reach the disk before the power fails once."""
-
-    def __init__(self, start: int = NOON, takes_ms: int = 1_000, frames_left: int = -1) -> None:
-        self.clock = ManualClock(start)
-        self.service = Service(self.clock, SeededDice(1))
-        self.takes_ms = takes_ms
-        self.frames_left = frames_left
-        self.is_torn = False
-        self.crashes = 0
-        self._employ()
-
-    def _employ(self) -> None:
-        self.executor = SteppedExecutor(4, Random(1), takes_ms=self.takes_ms)
-        incarnation = self.service.coordinator.state.epoch
-        capacity = Capacity(4, 4_000, 1 << 30, 0)
-        self.agent = Agent(WorkerId("w"), incarnation, self.executor, capacity)
-
-    def do(self, command: c.Command) -> Decision:
-        decision = self.service.do(command)
-        self.settle()
-        return decision
-
-    def set(self, cron: str = "", every_ms: int = 0, zone: str = "UTC", **rest: Any) -> None:
-        start = rest.pop("start", 0)
-        definition = Definition(
-            timing=Timing(cron=cron, every_ms=every_ms, zone=zone),
-            spec=JobSpec(name="work", kind="function", target="work"),
-            items=(SCHEDULED_AT.encode(),),
-            **rest,
-        )
-        state = self.service.coordinator.state
-        command = setting(state, self.clock.wall(), "s", definition, start=Instant(start))
-        assert isinstance(self.do(command), Accepted)
-
-    @property
-    def schedule(self) -> Schedule:
-        return self.service.coordinator.state.schedules["s"]
-
-    def settle(self) -> None:
-        """Turn until nothing is left to do at this instant."""
-        for _ in range(SPINS_MAX):
-            self.executor.advance(self.clock.now())
-            exchange = self.agent.step(self.clock.now())
-            if exchange is not None:
-                self.service.exchanges.take(exchange, self._receive)
-            wrote = self.service.turn()
-            if wrote and self.frames_left == 0:
-                self.crash(frame_survives=self.is_torn)
-                self.frames_left = -1
-                continue
-            if wrote:
-                self.frames_left -= self.frames_left > 0
-                self.service.synced()
-            is_idle = not wrote and exchange is None
-            if is_idle and self.service.next_due() > self.clock.now():
-                return
-        raise AssertionError("always due and never done")
-
-    def _receive(self, reply: Reply) -> None:
-        self.agent.receive(reply, self.clock.now())
-
-    def crash(self, *, frame_survives: bool = False) -> None:
-        """The power fails and comes back at once; the worker died with it."""
-        self.crashes += 1
-        self.service.crash(frame_survives=frame_survives, by_snapshot=True)
-        self._employ()
-
-    def next_due(self) -> int:
-        """When something happens next. That a coordinator looks at the wall clock every second,
-        and a worker for starts even more often, is left out where nothing can have come."""
-        now, timers = self.clock.now(), self.service.coordinator.state.schedule_timers
-        ahead = now + max(timers[0][0] - self.clock.wall(), 1) if timers else 0
-        agent_due = self.agent.next_due(now)
-        dues = (ahead, self.executor.next_due(), max(agent_due, now + MINUTE) if agent_due else 0)
-        return min((due for due in dues if due), default=0)
-
-    def run(self, ms: int) -> None:
-        """Let so much time pass, event by event."""
-        end = self.clock.now() + ms
-        while True:
-            self.settle()
-            self.service.check()
-            due = self.next_due()
-            if not due or due > end:
-                break
-            self.clock.advance_to(due)
-        self.clock.advance_to(end)
-        self.settle()
-        assert self.service.troubles == []
-
-    def away(self, ms: int) -> None:
-        """Nobody is there for so long."""
-        self.clock.advance(ms)
-        self.crash()
-        self.settle()
-
-    # --- what came of it ------------------------------------------------------------------------
-
-    def events(self) -> Iterator[e.AnyEvent]:
-        for record in self.service.records():
-            yield from record.events
-
-    def fired(self) -> list[str]:
-        """The instants that were run, in the order of the log."""
-        return [
-            rfc3339(event.at_wall)[:16] for event in self.events()
-            if isinstance(event, e.ScheduleFired)
-        ]  # fmt: skip
-
-    def skipped(self) -> list[tuple[str, int, str]]:
-        return [
-            (rfc3339(event.from_wall)[:16], event.count, event.why) for event in self.events()
-            if isinstance(event, e.ScheduleSkipped)
-        ]  # fmt: skip
-
-    def jobs(self) -> list[str]:
-        return [job_state(job).value for job in self.service.coordinator.state.jobs.values()]
-
-    def payloads(self) -> list[bytes]:
-        found = [event for event in self.events() if isinstance(event, e.JobSubmitted)]
-        return [item for event in found for item in event.items]
+def a_station(start: int = NOON, **rest: int) -> Station:
+    return Station(start, **rest)
 
 
 def test_an_interval_runs_on_time_again_and_again() -> None:
-    station = Station()
+    station = a_station()
     station.set(every_ms=10 * MINUTE)
     station.run(HOUR + MINUTE)
     assert station.fired() == [f"2026-03-27T12:{minute}" for minute in (10, 20, 30, 40, 50)] + [
@@ -194,7 +63,7 @@ def test_an_interval_runs_on_time_again_and_again() -> None:
 def test_a_time_of_day_runs_once_a_day_whatever_the_clocks_do(
     zone: str, start: str, expected: list[str]
 ) -> None:
-    station = Station(wall(start))
+    station = a_station(wall(start))
     station.set("30 2 * * *", zone=zone)
     station.run(3 * DAY)
     assert station.fired() == expected
@@ -202,14 +71,14 @@ def test_a_time_of_day_runs_once_a_day_whatever_the_clocks_do(
 
 
 def test_a_time_that_comes_twice_in_new_york_runs_the_first_time() -> None:
-    station = Station(wall("2026-10-31T18:00"))
+    station = a_station(wall("2026-10-31T18:00"))
     station.set("30 1 * * *", zone="America/New_York")
     station.run(DAY)
     assert station.fired() == ["2026-11-01T05:30"]
 
 
 def test_every_hour_goes_by_the_passing_of_time() -> None:
-    station = Station(wall("2026-10-24T23:15"))
+    station = a_station(wall("2026-10-24T23:15"))
     station.set("0 * * * *", zone="Europe/Berlin")
     station.run(4 * HOUR)
     assert station.fired() == [f"2026-10-25T0{hour}:00" for hour in range(4)]
@@ -219,7 +88,7 @@ def test_every_hour_goes_by_the_passing_of_time() -> None:
 
 
 def after_an_outage(missed: str, away_ms: int = 5 * HOUR + 30 * MINUTE) -> Station:
-    station = Station()
+    station = a_station()
     station.set("0 * * * *", missed=missed, overlap="allow")
     station.run(HOUR)
     assert station.fired() == ["2026-03-27T13:00"]
@@ -253,7 +122,7 @@ def test_missed_all_makes_up_for_each() -> None:
 
 
 def test_missed_all_is_bounded_and_the_rest_is_recorded_as_skipped() -> None:
-    station = Station(takes_ms=0)
+    station = a_station(takes_ms=0)
     station.set("* * * * *", missed="all", overlap="allow")
     station.away(3 * DAY)
     fired = station.fired()
@@ -266,7 +135,7 @@ def test_missed_all_is_bounded_and_the_rest_is_recorded_as_skipped() -> None:
 @pytest.mark.parametrize("timing", [{"cron": "* * * * *"}, {"every_ms": MINUTE}], ids=str)
 @pytest.mark.parametrize("missed", ["skip", "one"])
 def test_an_outage_of_a_month_is_gone_through_in_parts(missed: str, timing: dict[str, Any]) -> None:
-    station = Station()
+    station = a_station()
     station.set(**timing, missed=missed)
     station.away(30 * DAY + 30_000)
     minutes = 30 * 24 * 60
@@ -277,7 +146,7 @@ def test_an_outage_of_a_month_is_gone_through_in_parts(missed: str, timing: dict
 
 @pytest.mark.parametrize("missed", ["skip", "one", "all"])
 def test_a_moment_of_absence_is_no_outage(missed: str) -> None:
-    station = Station()
+    station = a_station()
     station.set("0 * * * *", missed=missed)
     station.run(HOUR - 1_000)
     station.away(LATE_MS)
@@ -286,7 +155,7 @@ def test_a_moment_of_absence_is_no_outage(missed: str) -> None:
 
 
 def test_missed_skip_leaves_out_what_is_late_by_more_than_a_minute() -> None:
-    station = Station()
+    station = a_station()
     station.set("0 * * * *", missed="skip")
     station.run(HOUR - 1_000)
     station.away(LATE_MS + 1_000)
@@ -298,7 +167,7 @@ def test_missed_skip_leaves_out_what_is_late_by_more_than_a_minute() -> None:
 
 
 def with_slow_runs(overlap: str) -> Station:
-    station = Station(takes_ms=25 * MINUTE)
+    station = a_station(takes_ms=25 * MINUTE)
     station.set(every_ms=10 * MINUTE, overlap=overlap)
     station.run(HOUR)
     return station
@@ -334,7 +203,7 @@ def test_overlap_replace_stops_the_run_before() -> None:
 
 
 def test_a_pause_lasts_until_it_is_resumed_and_nothing_is_made_up_for() -> None:
-    station = Station()
+    station = a_station()
     station.set("*/10 * * * *", missed="all")
     station.run(15 * MINUTE)
     station.do(s.PauseSchedule(name="s"))
@@ -347,7 +216,7 @@ def test_a_pause_lasts_until_it_is_resumed_and_nothing_is_made_up_for() -> None:
 
 
 def test_a_run_by_hand_is_now_and_the_clock_goes_on() -> None:
-    station = Station()
+    station = a_station()
     station.set("0 * * * *")
     station.run(5 * MINUTE)
     station.do(running(station.clock.wall(), "s"))
@@ -356,7 +225,7 @@ def test_a_run_by_hand_is_now_and_the_clock_goes_on() -> None:
 
 
 def test_a_backfill_runs_the_past_in_local_time() -> None:
-    station = Station(wall("2026-04-02T12:00"))
+    station = a_station(wall("2026-04-02T12:00"))
     station.set("30 2 * * *", zone="Europe/Berlin")
     state, now = station.service.coordinator.state, station.clock.wall()
     first, last = wall("2026-03-28T00:00"), wall("2026-03-31T00:00")
@@ -370,7 +239,7 @@ def test_a_backfill_runs_the_past_in_local_time() -> None:
 
 
 def test_a_backfill_of_an_interval_counts_from_its_instants() -> None:
-    station = Station()
+    station = a_station()
     station.set(every_ms=HOUR, start=NOON + 30 * MINUTE)
     state, now = station.service.coordinator.state, station.clock.wall()
     station.do(backfilling(state, now, "s", Instant(now - 2 * HOUR), now))
@@ -381,7 +250,7 @@ def test_a_backfill_of_an_interval_counts_from_its_instants() -> None:
 
 
 def test_a_wall_clock_that_is_set_back_fires_no_instant_twice() -> None:
-    station = Station()
+    station = a_station()
     station.set("0 * * * *")
     station.run(2 * HOUR)
     station.clock.move_wall(-90 * MINUTE)
@@ -392,7 +261,7 @@ def test_a_wall_clock_that_is_set_back_fires_no_instant_twice() -> None:
 
 
 def test_a_wall_clock_that_is_set_ahead_is_an_outage() -> None:
-    station = Station()
+    station = a_station()
     station.set("0 * * * *", missed="one")
     station.run(MINUTE)
     station.clock.move_wall(3 * HOUR)
@@ -416,7 +285,7 @@ def test_a_crash_at_every_record_neither_loses_a_run_nor_doubles_it(
 ) -> None:
     frames = 0
     while True:
-        station = Station(takes_ms=15 * MINUTE, frames_left=frames)
+        station = a_station(takes_ms=15 * MINUTE, frames_left=frames)
         station.is_torn = is_torn
         station.set("*/10 * * * *", missed="all", overlap=overlap)
         if "s" not in station.service.coordinator.state.schedules:
@@ -436,7 +305,7 @@ def test_a_crash_while_catching_up_ends_where_it_would_have(missed: str) -> None
     expected = {"skip": 0, "one": 1, "all": 40}[missed]
     frames = 0
     while True:
-        station = Station(takes_ms=0)
+        station = a_station(takes_ms=0)
         station.set("*/10 * * * *", missed=missed, overlap="allow")
         station.frames_left = frames
         station.clock.advance(400 * MINUTE + 2 * LATE_MS)

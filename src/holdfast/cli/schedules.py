@@ -11,7 +11,7 @@ from holdfast.cli.bundles import brought
 from holdfast.cli.instants import instant
 from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import clean, emit_list, emit_one, note
-from holdfast.cli.submit import ITS_OWN, body_of, check, describes
+from holdfast.cli.submit import body_of, check, describes
 from holdfast.cli.timetables import schedule_text
 from holdfast.core.schedule import MISSED, OVERLAPS
 from holdfast.wire.bodies import Reason
@@ -21,8 +21,8 @@ _reason = click.option("--reason", default="", help="Why; it is recorded.")
 _names = click.argument("names", metavar="NAME...", nargs=-1, required=True)
 
 
-@click.command(context_settings=ITS_OWN)
-@click.argument("name")
+@click.command()
+@click.argument("schedule", metavar="NAME")
 @click.option("--cron", default="", metavar="EXPRESSION",
               help="Minute, hour, day of month, month, day of week: '30 2 * * 1-5', @daily.")
 @click.option("--every", default="", metavar="DURATION", help="So often, such as 10m.")
@@ -41,7 +41,7 @@ _names = click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @output_option
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def create(
-    name: str,
+    schedule: str,
     command: tuple[str, ...],
     replace: bool,
     server: str | None,
@@ -52,6 +52,7 @@ def create(
     """Have a command run again and again, by --cron or --every.
 
     Each run is a job of its own. It finds the instant that it is for in $HOLDFAST_SCHEDULED_AT.
+    --name is what those jobs are called, NAME the schedule.
     """
     if bool(asked["cron"]) == bool(asked["every"]):
         raise click.UsageError("Say when: either --cron EXPRESSION or --every DURATION.")
@@ -67,9 +68,9 @@ def create(
         if asked["bundle"]:
             body.bundle = brought(asker, asked["bundle"])
         if replace:
-            view = asker.put("schedules", name, body=table)
+            view = asker.put("schedules", schedule, body=table)
         else:
-            view = asker.post("schedules", body=_named(name, table))
+            view = asker.post("schedules", body=_named(schedule, table))
         emit_one(form, view, schedule_text(view))
 
 

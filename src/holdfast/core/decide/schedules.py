@@ -33,6 +33,7 @@ from holdfast.core.schedule import (
 from holdfast.core.state import State
 
 NAME_MAX = 200
+SCHEDULES_MAX = 10_000
 
 
 def set_schedule(state: State, command: s.SetSchedule, now: Instant) -> Decision:
@@ -55,6 +56,8 @@ def set_schedule(state: State, command: s.SetSchedule, now: Instant) -> Decision
         )
     if known is not None and NEVER < command.next_wall <= known.last_wall:
         return Refused(Reason.INVALID, f"schedule {name} has passed {command.next_wall} already")
+    if known is None and len(state.schedules) >= SCHEDULES_MAX:
+        return Refused(Reason.TOO_LARGE, f"there are {SCHEDULES_MAX} schedules already")
     trial = submit(state, _submission(definition, "", b""), now)
     if isinstance(trial, Refused):
         return trial
