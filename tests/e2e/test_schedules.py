@@ -129,7 +129,7 @@ def hf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Hold
 def test_a_schedule_means_the_same_embedded_and_served(hf: holdfast.Holdfast) -> None:
     def nightly(**changes: str) -> holdfast.Schedule:
         rest = {"cron": "30 2 * * *", "zone": "Europe/Berlin", **changes}
-        return hf.schedule("nightly", chores.echo, holdfast.scheduled_at, **rest)  # type: ignore[arg-type]
+        return hf.schedule("nightly", chores.echo, holdfast.scheduled_at, **rest)
 
     schedule = nightly()
     assert nightly().show()["revision"] == schedule.show()["revision"]
@@ -171,7 +171,7 @@ def test_a_schedule_that_makes_no_sense_is_refused_where_it_is_asked(
     hf: holdfast.Holdfast, timing: dict[str, str], words: str
 ) -> None:
     with pytest.raises(Refused, match=words):
-        hf.schedule("wrong", chores.echo, "x", **timing)  # type: ignore[arg-type]
+        hf.schedule("wrong", chores.echo, "x", **timing)
     assert hf.schedules() == []
 
 
@@ -186,7 +186,7 @@ def test_a_mistake_in_a_call_shows_before_anything_is_asked(
 ) -> None:
     with holdfast.open(tmp_path / "state", workers=1, grace=0) as hf:
         with pytest.raises(ValueError, match=r"every|cron|missed|overlap"):
-            hf.schedule("wrong", chores.echo, "x", **timing)  # type: ignore[arg-type]
+            hf.schedule("wrong", chores.echo, "x", **timing)
         assert hf.schedules() == []
 
 

@@ -11,6 +11,7 @@ from holdfast.coordinator.schedules import backfilling, coming, resuming, runnin
 from holdfast.coordinator.views import rfc3339
 from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
+from holdfast.core.decision import Accepted
 from holdfast.core.ids import Instant, JobId
 from holdfast.core.job import JobState, job_state
 from holdfast.core.schedule import Timing
@@ -144,6 +145,17 @@ def test_an_outage_of_a_month_is_gone_through_in_parts(missed: str, timing: dict
     assert station.schedule.next_wall == NOON + 30 * DAY + MINUTE
 
 
+def test_an_interval_of_a_second_after_ten_years_is_made_up_for_at_once() -> None:
+    station = a_station(takes_ms=0)
+    station.set(every_ms=1_000, missed="all", overlap="allow")
+    station.away(3_650 * DAY)
+    assert len(station.fired()) == MADE_UP_MOST
+    assert station.skipped() == [
+        ("2026-03-27T12:00", 3_650 * DAY // 1_000 - MADE_UP_MOST, "missed")
+    ]
+    assert station.service.troubles == []
+
+
 @pytest.mark.parametrize("missed", ["skip", "one", "all"])
 def test_a_moment_of_absence_is_no_outage(missed: str) -> None:
     station = a_station()
@@ -208,6 +220,7 @@ def test_a_pause_lasts_until_it_is_resumed_and_nothing_is_made_up_for() -> None:
     station.run(15 * MINUTE)
     station.do(s.PauseSchedule(name="s"))
     station.run(HOUR)
+    assert not station.service.coordinator.refusals
     state = station.service.coordinator.state
     assert coming(station.schedule, station.clock.wall(), 1) == [wall("2026-03-27T13:20")]
     station.do(resuming(state, station.clock.wall(), "s"))
@@ -258,6 +271,17 @@ def test_a_wall_clock_that_is_set_back_fires_no_instant_twice() -> None:
     assert station.fired() == [f"2026-03-27T{hour}:00" for hour in (13, 14)]
     station.run(HOUR)
     assert station.fired() == [f"2026-03-27T{hour}:00" for hour in (13, 14, 15)]
+
+
+def test_after_a_wall_clock_was_set_back_a_resume_waits_for_what_was_not_yet() -> None:
+    station = a_station()
+    station.set("0 * * * *")
+    station.run(2 * HOUR)
+    station.clock.move_wall(-90 * MINUTE)
+    station.do(s.PauseSchedule(name="s"))
+    state = station.service.coordinator.state
+    assert isinstance(station.do(resuming(state, station.clock.wall(), "s")), Accepted)
+    assert station.schedule.next_wall == wall("2026-03-27T15:00")
 
 
 def test_a_wall_clock_that_is_set_ahead_is_an_outage() -> None:

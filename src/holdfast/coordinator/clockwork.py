@@ -71,7 +71,7 @@ class Behind:
         timing, first = schedule.definition.timing, self.first
         if timing.every_ms:
             # An interval needs no counting: all but the last few are passed over at once.
-            over = max(0, (self.wall - first) // timing.every_ms - most)
+            over = max(0, (self.wall - first) // timing.every_ms + 1 - most)
             self.passed = over
             if over:
                 self.last_dropped = Instant(first + (over - 1) * timing.every_ms)

@@ -246,6 +246,7 @@ def test_a_backfill_is_one_record_and_leaves_out_what_was_run() -> None:
     assert [(f.at_wall, f.cause) for f in fired] == [(1_000, "backfill"), (2_000, "backfill")]
     schedule = world.state.schedules["nightly"]
     assert (schedule.next_wall, schedule.last_wall, schedule.runs) == (SECOND, FIRST, 3)
+    assert schedule.last_job == "1"
     assert world.did(command) == ()
     survives(world)
 
