@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast
+from holdfast.cli.main import main
 from holdfast.coordinator.inspect import look_into
 from holdfast.core import events as e
 from holdfast.errors import Refused
@@ -289,3 +291,25 @@ def test_a_name_in_use_is_a_conflict_unless_it_is_replaced(call) -> None:
     assert replaced.code == 0
     assert "every 7h" in replaced.out
     call("schedule", "delete", "taken")
+
+
+@pytest.mark.slow
+def test_a_command_learns_the_instant_that_its_run_is_for(
+    begin_server: Callable[..., Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = begin_server("--workers", "1")
+    named = ("--server", server.url, "--token-file", str(server.token_file))
+
+    def typed(*arguments: str) -> str:
+        capfd.readouterr()
+        assert main([*arguments[:2], *named, *arguments[2:]]) == 0
+        return capfd.readouterr().out
+
+    typed("schedule", "create", "tell", "--cron", "0 3 * * *", "--", "sh", "-c",
+          "echo for $HOLDFAST_SCHEDULED_AT")  # fmt: skip
+    back = ("--from", "2026-03-01T00:00:00Z", "--until", "2026-03-02T00:00:00Z")
+    job_id = typed("schedule", "backfill", "tell", *back).strip()
+    typed("job", "wait", job_id)
+    assert typed("job", "logs", job_id) == "for 2026-03-01T03:00:00.000Z\n"
+    ran = typed("schedule", "run", "tell", "--wait").split()[0]
+    assert typed("job", "logs", ran).startswith("for 20")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.coordinator.clockwork import LATE_MS, MADE_UP_MOST
+from holdfast.coordinator.clockwork import LATE_MS, MADE_UP_MOST, WORK_A_TURN
 from holdfast.coordinator.schedules import backfilling, coming, resuming, running
 from holdfast.coordinator.views import rfc3339
 from holdfast.core import commands_schedules as s
@@ -153,6 +153,28 @@ def test_an_interval_of_a_second_after_ten_years_is_made_up_for_at_once() -> Non
     assert station.skipped() == [
         ("2026-03-27T12:00", 3_650 * DAY // 1_000 - MADE_UP_MOST, "missed")
     ]
+    assert station.service.troubles == []
+
+
+def test_many_that_are_due_at_once_leave_room_for_others_between() -> None:
+    station = a_station(takes_ms=0)
+    station.set("0 * * * *")
+    definition = station.schedule.definition
+    count = 3 * WORK_A_TURN
+    for number in range(count):
+        command = s.SetSchedule(
+            name=f"s{number}", definition=definition, next_wall=station.schedule.next_wall
+        )
+        station.service.do(command)
+    station.settle()
+    station.clock.advance(HOUR)
+    station.service.turn()
+    at_once = len(station.service.coordinator.state.jobs)
+    assert 0 < at_once <= WORK_A_TURN
+    assert station.service.next_due() == station.clock.now()
+    station.service.synced()
+    station.settle()
+    assert len(station.fired()) == count + 1
     assert station.service.troubles == []
 
 

@@ -26,9 +26,11 @@ LATE_MS: Final = 60_000
 MADE_UP_MOST: Final = 1_000
 """Of the instants that were missed so many are made up for at most: the latest."""
 
-LOOKS_A_TURN: Final = 1_000
-FIRES_A_TURN: Final = 100
-"""How much is done for one schedule before others have their turn."""
+LOOKS_A_TURN: Final = 500
+LOOKS_A_FIRE: Final = 10
+WORK_A_TURN: Final = 100
+"""How much is done before others have their turn: so many fires, or ten times as many looks into
+the calendar. What is left is due at once."""
 
 ACTOR: Final = "clock"
 
@@ -92,43 +94,48 @@ class Clockwork:
         if not timers:
             return
         wall = self._coordinator.clock.wall()
-        due: dict[str, Schedule] = {}
-        while timers and timers[0][0] <= wall:
+        again: dict[str, Schedule] = {}
+        left = WORK_A_TURN
+        while left > 0 and timers and timers[0][0] <= wall:
             at_wall, name = heappop(timers)
             schedule = state.schedules.get(name)
             if schedule is not None and schedule.next_wall == at_wall and not schedule.paused:
-                due[name] = schedule
-        self._behind = {name: behind for name, behind in self._behind.items() if name in due}
-        for schedule in due.values():
-            first = schedule.next_wall
-            self._catch_up(schedule, wall)
-            if schedule.next_wall == first:
-                state.set_schedule_timer(schedule)
+                left -= self._catch_up(schedule, wall, left)
+                if schedule.next_wall == at_wall:
+                    again[name] = schedule
+        for schedule in again.values():
+            state.set_schedule_timer(schedule)
+        if not timers or timers[0][0] > wall:
+            # Nothing is due, so nothing is under way.
+            self._behind.clear()
 
     def next_due(self) -> Instant:
-        now = self._coordinator.now()
-        if self._behind:
-            return now
         timers = self._coordinator.state.schedule_timers
         if not timers:
             return NEVER
         ahead = timers[0][0] - self._coordinator.clock.wall()
         # The wall clock may be set at any time, so it is looked at again and again.
-        return Instant(now + max(0, min(ahead, CALENDAR_MS)))
+        return Instant(self._coordinator.now() + max(0, min(ahead, CALENDAR_MS)))
 
-    def _catch_up(self, schedule: Schedule, wall: Instant) -> None:
-        """Take some steps for a schedule that is due."""
+    def _catch_up(self, schedule: Schedule, wall: Instant, most: int) -> int:
+        """Take some steps for a schedule that is due; how many fires that was worth."""
         behind = self._behind.get(schedule.name)
         if behind is None or not behind.is_about(schedule):
             behind = self._behind[schedule.name] = Behind(schedule, wall)
+        spent = 1
         if not behind.is_whole:
-            if not behind.look():
-                return
+            before = behind.passed
+            is_whole = behind.look()
+            spent += (behind.passed - before) // LOOKS_A_FIRE
+            if not is_whole:
+                return spent
             self._pass_over(schedule, behind)
-        for _ in range(min(FIRES_A_TURN, len(behind.kept))):
+        for _ in range(min(most, len(behind.kept))):
             self._fire(schedule, behind)
+            spent += 1
         if not behind.kept:
             del self._behind[schedule.name]
+        return spent
 
     def _pass_over(self, schedule: Schedule, behind: Behind) -> None:
         """Record what is not made up for: all but the latest, and that too where it is late and
