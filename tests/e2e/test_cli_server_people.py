@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.testing.fleet import wait_until
 from holdfast.wire.http import Http
 
 COMMAND = (sys.executable, "-m", "holdfast")
@@ -149,6 +150,23 @@ def test_workers_are_listed_shown_and_taken_out_of_service(call, hand) -> None:
     assert call("worker", "uncordon", hand.name).code == 0
 
 
+def test_workers_are_all_drained_before_one_is_waited_for(call, hand, start: Start) -> None:
+    assert call("submit", "--", "true").code == 0
+    (leased,) = hand.take()
+    child = start("worker", "drain", hand.name, "other", "--wait")
+
+    def is_cordoned() -> bool:
+        listed = json.loads(call("worker", "list", "-o", "json").out)["workers"]
+        return "other" in [worker["name"] for worker in listed if worker["cordoned"]]
+
+    wait_until(lambda: is_cordoned() or child.poll() is not None, PATIENCE_S)
+    assert child.poll() is None
+    hand.succeed(leased)
+    child.communicate(timeout=PATIENCE_S)
+    assert child.returncode == 0
+    assert call("worker", "uncordon", hand.name, "other").code == 0
+
+
 def test_a_paused_queue_gives_nothing_out(call, hand) -> None:
     assert call("queue", "pause", "night", "--reason", "too loud").code == 0
     waits = call("submit", "--queue", "night", "--", "true").out.strip()
@@ -207,12 +225,19 @@ def test_the_doctor_looks_at_everything_and_says_what_is_not_well(
     assert sorted(os.listdir(served.data)) == before
     found = {check["name"]: check["state"] for check in json.loads(done.out)["checks"]}
     assert done.code == 0, done.out
-    assert set(found) == {"server", "clock", "token", "version", "workers", "space", "disk"}
-    assert {found[name] for name in ("server", "token", "version")} == {"GOOD"}
+    assert set(found) == {
+        "token file", "server", "clock", "health", "token", "version", "workers", "versions",
+        "memory cap", "space", "disk", "owner", "history", "drift",
+    }  # fmt: skip
+    good = {name for name, state in found.items() if state == "GOOD"}
+    assert {"token file", "server", "health", "token", "version", "history", "drift"} <= good
+    told = {check["name"]: check["told"] for check in json.loads(done.out)["checks"]}
+    assert f"process {served.process.pid} on" in told["owner"]
     file = tmp_path / "token"
     file.write_text("hf_no_such\n")
+    file.chmod(0o600)
     closed = call("doctor", "--token-file", file, "--server", served.url)
-    assert closed.code == 1
+    assert closed.code == 6
     assert "token" in closed.err
     lost = call("doctor", "--data", tmp_path / "nowhere", "-o", "json")
     assert (lost.code, json.loads(lost.out)["checks"][-1]["state"]) == (1, "BAD")

@@ -107,6 +107,22 @@ def test_a_lane_keeps_its_child_from_task_to_task(crew: Hire) -> None:
     assert len({pid for _, pid in one.results()} - {os.getpid()}) == 1
 
 
+def test_a_child_that_waits_is_given_work_though_nobody_wakes_its_keeper(
+    crew: Hire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = crew(1)
+    one.give("noop", 1)
+    one.until(1)
+    keeper = one.executor._keeper
+    with keeper._dealing:
+        # The bell rings before the keeper has gone to sleep again; now it has.
+        monkeypatch.setattr(keeper, "_ring", lambda: None)
+    one.give("noop", 2)
+    one.until(2)
+    assert one.results() == [1, 2]
+    monkeypatch.undo()
+
+
 def test_tasks_of_every_kind_run_in_children(crew: Hire) -> None:
     one = crew(1)
     offset = 40
@@ -310,7 +326,7 @@ def test_stop_ends_an_endless_loop_and_the_lane_goes_on(
     one.until(2)
     wait_gone(pid)
     assert one.leases(one.done) == behind
-    assert (one.failed, one.released, one.executor.occupied()) == ([], [], 0)
+    assert (one.failed, one.released, one.executor.lingering()) == ([], [], ())
 
 
 def test_stop_ends_the_programs_a_task_has_started(crew: Hire, pipe: MakePipe) -> None:

@@ -18,7 +18,7 @@ from holdfast.core.job import job_state
 from holdfast.core.ready import take
 from holdfast.core.state import State
 from holdfast.testing.strategies import any_command, command_of, pass_time
-from holdfast.testing.world import World
+from holdfast.testing.world import World, in_line
 
 throws = st.randoms(use_true_random=False)
 
@@ -26,7 +26,7 @@ throws = st.randoms(use_true_random=False)
 def indexes(state: State, now: Instant) -> dict[str, object]:
     """What the indexes answer, in a form that does not depend on how they came about."""
     state.ready.wake(state.jobs, now)
-    line = state.ready.line(state.jobs, now)
+    line = in_line(state, now)
     ready = {job.job_id: set(take(job, now, job.count)) for job in line}
     holders = state.holders.values()
     return {

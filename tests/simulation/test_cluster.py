@@ -35,6 +35,7 @@ CONSEQUENCES = {
     "killed",
     "LeasesRearmed",
     "LeasesExtended",
+    "lingering",
 }
 
 
@@ -84,6 +85,21 @@ def test_what_must_not_outlive_its_lease_never_runs_twice(batch: int, seed: int)
         seen += cluster.seen
     assert seen["lease_expired"], "a calm run proves nothing"
     assert seen["released"], "nothing had to be stopped"
+
+
+@pytest.mark.parametrize("batch", range(2))
+def test_what_really_runs_on_a_worker_never_takes_more_than_it_has(batch: int, seed: int) -> None:
+    faults: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+    first = seed * 1_000_000 + batch * BATCH
+    for number in range(first, first + BATCH):
+        cluster = Cluster(number, jobs=6, only_crowds=True)
+        cluster.run()
+        assert not cluster.troubles, f"Cluster({number}): {cluster.troubles[:5]}"
+        faults += cluster.faults
+        seen += cluster.seen
+    assert faults["taken away"], "a calm run proves nothing"
+    assert seen["lingering"], "nothing went on running that nobody wanted"
 
 
 def test_the_same_seed_gives_the_same_run(seed: int) -> None:

@@ -226,7 +226,7 @@ def test_overlap_replace_stops_the_run_before() -> None:
     station = with_slow_runs("replace")
     assert len(station.fired()) == 6
     states = station.jobs()
-    assert states[:5] == ["FAILED"] * 5
+    assert states[:5] == ["KILLED"] * 5
     assert states[5] == "RUNNING"
     jobs = station.service.coordinator.state.jobs
     assert [jobs[JobId(str(n))].cause for n in range(1, 6)] == ["replaced"] * 5

@@ -1,7 +1,7 @@
 """The log as it grows, told as server-sent events whose id is the position."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Final
 
@@ -18,14 +18,14 @@ CONTENT_TYPE: Final = "text/event-stream"
 ALIVE: Final = b": alive\n\n"
 ALIVE_S: Final = 15.0
 CHUNK: Final = 256
-MOST_FOLLOWERS: Final = 100
-"""Each reads the log by itself and holds a connection for as long as it likes."""
 
 
 async def follow(call: Call) -> Stream:
     """Every transaction after `Last-Event-ID` or `since`, and then each as it becomes durable."""
-    if call.service.followers >= MOST_FOLLOWERS:
-        told = f"{MOST_FOLLOWERS} follow the log already; try again when one has left"
+    # Each reads the log by itself and holds a connection for as long as it likes.
+    most = call.service.limits.followers
+    if call.service.followers >= most:
+        told = f"{most} follow the log already; try again when one has left"
         raise Declined("queue_full", told, headers={"retry-after": "5"})
     served = call.service.served
     last = await call.look(lambda state: int(state.position))
@@ -43,7 +43,7 @@ async def follow(call: Call) -> Stream:
     return Stream(CONTENT_TYPE, _events(call, max(first, oldest)))
 
 
-async def _events(call: Call, position: int) -> AsyncIterator[bytes]:
+async def _events(call: Call, position: int) -> AsyncGenerator[bytes, None]:
     served = call.service.served
     over = asyncio.ensure_future(_over(call))
     # Counted where it is certain to be uncounted.

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from msgspec.structs import astuple
+
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
 from holdfast.coordinator.serving import Left, Superseded
@@ -51,6 +53,7 @@ def _check(call: Call, message: Exchange) -> None:
         offered.cpus_milli,
         offered.memory_bytes,
         offered.gpus,
+        *(amount for attempt in message.lingering for amount in astuple(attempt)),
     )
     codes = [failed.exit_code or 0 for failed in message.failed]
     if not all(0 <= amount <= LARGEST for amount in amounts) or not all(

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.api.bundles import check_bundle
 from holdfast.api.call import Answer, Call, Done, job_of
 from holdfast.api.paging import jobs_page
-from holdfast.api.problems import Declined
+from holdfast.api.problems import Declined, understood
 from holdfast.api.waiting import until_any
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.views import job_detail
@@ -26,7 +26,6 @@ from holdfast.wire.specs import instant_of, spec_of
 
 LONGEST_WAIT_MS: Final = 300_000
 SHORT: Final = 16
-MOST_JOBS: Final = 5_000_000
 
 
 async def submit(call: Call) -> Answer:
@@ -36,7 +35,7 @@ async def submit(call: Call) -> Answer:
     told: dict[str, Any] = {}
 
     def ask(coordinator: Coordinator) -> Decision:
-        if len(coordinator.state.jobs) >= MOST_JOBS:
+        if len(coordinator.state.jobs) >= call.service.limits.jobs:
             raise Declined("queue_full", "too many jobs wait", headers={"retry-after": "10"})
         check_bundle(call, command.spec.bundle)
         decision = call.decide(coordinator, command)
@@ -67,13 +66,11 @@ def _introduced(call: Call, coordinator: Coordinator, job_id: JobId) -> dict[str
 
 def submission(call: Call, body: Submit) -> c.SubmitJob:
     """The command that a body asks for; `Declined` says what is wrong with it."""
-    try:
+    with understood():
         spec = spec_of(body)
         delay_ms = duration_ms(body.delay or None, "delay")
         not_before = instant_of(body.not_before, "not_before")
         deadline = instant_of(body.deadline, "deadline")
-    except (ValueError, OverflowError) as error:
-        raise Declined("invalid", str(error)) from error
     items, count, shared = tuple(body.items), body.count, body.shared
     if body.kind == "command":
         if items or shared:
@@ -113,10 +110,8 @@ async def show(call: Call) -> Answer:
     job_id = JobId(call.path["id"])
     wait = call.one("wait")
     if wait:
-        try:
+        with understood():
             wait_ms = duration_ms(wait, "wait")
-        except ValueError as error:
-            raise Declined("invalid", str(error)) from error
         await _ended(call, job_id, min(wait_ms, LONGEST_WAIT_MS))
     view = await call.look(lambda state: job_detail(job_of(state, job_id), call.service.wall))
     return Answer(view, tagged=True)

@@ -8,12 +8,13 @@ from msgspec import structs
 from holdfast.api.bundles import check_bundle
 from holdfast.api.call import Answer, Call, Done
 from holdfast.api.jobs import submission
-from holdfast.api.problems import Declined
+from holdfast.api.problems import Declined, understood
 from holdfast.api.tags import names
 from holdfast.coordinator import schedules as desk
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.schedules import Mistimed, schedule_detail, schedule_view
 from holdfast.coordinator.views import rfc3339
+from holdfast.core import commands as c
 from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
 from holdfast.core.command import Command
@@ -96,19 +97,12 @@ async def _set(call: Call, name: str, body: Timetable, *, replace: bool = False)
 
 def _definition(call: Call, body: Timetable) -> tuple[Definition, Instant]:
     job = body.job
-    taken = [
-        word
-        for word in ("key", "delay", "not_before", "deadline", "watch", "digest")
-        if getattr(job, word)
-    ]
-    if taken or not job.sealed:
-        word = taken[0] if taken else "sealed"
-        raise Declined("invalid", f"the job of a schedule has no {word}: each run is a new job")
     if job.command is not None:
         env = {VARIABLE: SCHEDULED_AT, **job.command.env}
         job = structs.replace(job, command=structs.replace(job.command, env=env))
     request = submission(call, job)
-    try:
+    _check_comes_again(call, request)
+    with understood():
         timing = Timing(
             cron=body.cron.strip(),
             every_ms=duration_ms(body.every or None, "every"),
@@ -117,8 +111,6 @@ def _definition(call: Call, body: Timetable) -> tuple[Definition, Instant]:
         start = Instant(instant_of(body.start, "start"))
         if body.every and not timing.every_ms:
             raise ValueError(desk.too_short(timing.every_ms))
-    except (ValueError, OverflowError) as error:
-        raise Declined("invalid", str(error)) from error
     definition = Definition(
         timing=timing,
         spec=request.spec,
@@ -129,6 +121,20 @@ def _definition(call: Call, body: Timetable) -> tuple[Definition, Instant]:
         overlap=body.overlap,
     )
     return definition, start
+
+
+def _check_comes_again(call: Call, request: c.SubmitJob) -> None:
+    """What is said of one submit (its key, its time, what it comes after) cannot be said of all."""
+    kept = c.SubmitJob(
+        spec=request.spec,
+        items=request.items,
+        count=request.count,
+        shared=request.shared,
+        **call.keying(),
+    )
+    for word in request.__struct_fields__:
+        if getattr(request, word) != getattr(kept, word):
+            raise Declined("invalid", f"the job of a schedule has no {word}: each run is a new job")
 
 
 async def pause(call: Call) -> Answer:
@@ -171,10 +177,8 @@ async def run(call: Call) -> Answer:
 async def backfill(call: Call) -> Answer:
     """Run the instants of a stretch of the past, but for those whose run is known."""
     body: Range = call.body
-    try:
+    with understood():
         first, last = instant_of(body.first, "first"), instant_of(body.last, "last")
-    except (ValueError, OverflowError) as error:
-        raise Declined("invalid", str(error)) from error
     found: dict[str, int] = {}
 
     def make(coordinator: Coordinator) -> Command:

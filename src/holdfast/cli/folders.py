@@ -1,13 +1,16 @@
 """Looking into a folder: what its log says now, or said at a moment of the past."""
 
 import time
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from holdfast.cli.errors import NOT_FOUND, Trouble
+from msgspec import structs
+
+from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note, typed
-from holdfast.cli.sources import LAST, Found, Wanted, ambiguous, no_schedule
+from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
+from holdfast.cli.sources import LAST, Found, ambiguous, no_schedule
+from holdfast.coordinator.explaining import job_explained, task_explained
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import (
     Folder,
@@ -19,7 +22,11 @@ from holdfast.coordinator.inspect import (
     open_folder,
     undisturbed,
 )
+from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
+from holdfast.coordinator.output import OutputGone, OutputStore
+from holdfast.coordinator.outputparts import StreamName
 from holdfast.coordinator.schedules import coming, schedule_detail, schedule_view
+from holdfast.coordinator.surroundings import Surroundings
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
 from holdfast.core.events import JobsForgotten
@@ -27,6 +34,8 @@ from holdfast.core.ids import Index, Instant, JobId
 from holdfast.core.job import Job, job_state, state_of
 from holdfast.core.schedule import Schedule
 from holdfast.core.transactions import to_json, transaction_of
+from holdfast.wire.output import Output
+from holdfast.wire.wanted import Wanted
 
 
 class FromFolder:
@@ -63,7 +72,7 @@ class FromFolder:
         self._former.clear()
 
     def jobs(self, wanted: Wanted, limit: int = 0) -> Found:
-        found = [job for job in reversed(self.reading.state.jobs.values()) if _takes(wanted, job)]
+        found = [job for job in reversed(self.reading.state.jobs.values()) if wanted.takes(job)]
         shown = found[:limit] if limit else found
         return Found([job_view(job, self.reading.wall) for job in shown], len(found))
 
@@ -82,6 +91,15 @@ class FromFolder:
         found = find_job(reading, text)
         self._former[found.job_id] = reading
         return job_detail(found, reading.wall)
+
+    def await_end(self, job: View, wait_s: float) -> View:
+        """What is read does not change."""
+        return job
+
+    def shelf(self, *, follows: bool) -> Shelf:
+        if follows:
+            raise Trouble("nothing comes into a folder that is only read: leave out -f.", USAGE)
+        return FolderShelf(self.path)
 
     def tasks(
         self, job: View, indices: Sequence[int], states: frozenset[str], limit: int = 0
@@ -102,6 +120,25 @@ class FromFolder:
         reading, known = self._known(job)
         trail = trail_of(reading, known, Index(index), reading.state.position)
         return {"transactions": trail.transactions, "complete": trail.is_complete}
+
+    def explain_job(self, job: View) -> View:
+        reading, known = self._known(job)
+        here = self._surroundings(reading).whole(known)
+        state = job_state(known).value
+        oldest, last = reading.folder.oldest, reading.state.position
+        return job_explained(reading, known.job_id, state, here, oldest, last)
+
+    def explain_task(self, job: View, index: int) -> View:
+        reading, known = self._known(job)
+        here = self._surroundings(reading).situation(known, Index(index))
+        oldest, last = reading.folder.oldest, reading.state.position
+        return task_explained(reading, here, known, Index(index), oldest, last)
+
+    def _surroundings(self, reading: Reading) -> Surroundings:
+        """The moment that is looked at: the last record's, or now where nothing came after it."""
+        offset = reading.wall(reading.state.time) - reading.state.time
+        wall = self.now()
+        return Surroundings(reading.state, Instant(wall - offset), Instant(wall), None)
 
     def schedules(self, namespace: str) -> list[View]:
         reading, now = self.reading, Instant(self.now())
@@ -139,17 +176,29 @@ class FromFolder:
         return reading, reading.state.job_of(JobId(job["id"]))
 
 
-def _takes(wanted: Wanted, job: Job) -> bool:
-    spec = job.spec
-    if wanted.name and not fnmatchcase(spec.name, wanted.name):
-        return False
-    if wanted.namespace and spec.namespace != wanted.namespace:
-        return False
-    if wanted.queue and spec.queue != wanted.queue:
-        return False
-    if not frozenset(wanted.labels) <= frozenset(spec.labels):
-        return False
-    return not wanted.states or job_state(job).value in wanted.states
+class FolderShelf:
+    """What lies beside a log that nobody need be serving."""
+
+    def __init__(self, data: Path) -> None:
+        self._store = OutputStore(data / OUTPUT_FOLDER)
+
+    def read(self, place: Place, offset: int, wait_s: float = 0) -> Output:
+        name = StreamName(place.job_id, place.index, place.attempt, place.stream)
+        try:
+            piece = self._store.read(name, offset, PIECE_BYTES)
+        except OutputGone as gone:
+            raise Trouble(f"{gone}.", NOT_FOUND) from None
+        # Nothing comes after what is there: nobody looks again.
+        return structs.replace(piece, ended=not piece.content)
+
+    def listed(self, job_id: str, first: int = 0) -> Iterator[tuple[Place, int]]:
+        while True:
+            found = self._store.listed(job_id, first, STREAMS_A_PAGE)
+            for each in found:
+                yield Place(job_id, each.index, each.attempt, each.stream), each.size
+            if len(found) < STREAMS_A_PAGE:
+                return
+            first = found[-1].index + 1
 
 
 def _newest(path: Path, at: Moment | None, limit: int) -> tuple[Folder, list[View]]:

@@ -8,19 +8,11 @@ from msgspec import Struct
 
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note
+from holdfast.cli.shelves import Shelf
+from holdfast.wire.wanted import Wanted
 
 LAST: Final = "last"
 SHOWN: Final = 5
-
-
-class Wanted(Struct, frozen=True, kw_only=True):
-    """Which jobs a list is about. No states: those in any."""
-
-    states: frozenset[str] = frozenset()
-    name: str = ""
-    namespace: str = ""
-    queue: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
 
 
 class Found(Struct, frozen=True):
@@ -69,6 +61,14 @@ class Source(Protocol):
         """The one job meant by an id, the beginning of one, or `last`."""
         ...
 
+    def await_end(self, job: View, wait_s: float) -> View:
+        """The job when it has ended, or when so much time has passed."""
+        ...
+
+    def shelf(self, *, follows: bool) -> Shelf:
+        """Where the output of its tasks is read. `follows`: more is waited for."""
+        ...
+
     def tasks(
         self, job: View, indices: Sequence[int], states: frozenset[str], limit: int = 0
     ) -> Found:
@@ -81,6 +81,14 @@ class Source(Protocol):
 
     def history(self, job: View, index: int) -> View:
         """Every transaction that touched a task, the oldest first, and whether that is all."""
+        ...
+
+    def explain_job(self, job: View) -> View:
+        """Why a job is where it is."""
+        ...
+
+    def explain_task(self, job: View, index: int) -> View:
+        """Why a task is where it is."""
         ...
 
     def schedules(self, namespace: str) -> list[View]:

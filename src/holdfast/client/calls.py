@@ -141,7 +141,9 @@ def _item_encoder(*, pickle: bool) -> Callable[[Any], bytes]:
 
 def _options(function: Callable[..., Any], **changes: Any) -> Options:
     given = {name: value for name, value in changes.items() if value is not None}
-    return msgspec.structs.replace(options_of(function), **given)
+    options = options_of(function)
+    # What is unchanged was judged when it was written down.
+    return msgspec.structs.replace(options, **given) if given else options
 
 
 def _decoder(function: Callable[..., Any], *, pickle: bool) -> Decode:

@@ -11,28 +11,31 @@ from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle
 from holdfast.client.errors import Closed, Refused
 from holdfast.client.feed import FeedRef, JobFeed
+from holdfast.client.kept import kept_output
 from holdfast.client.localworker import LocalWorker, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
 from holdfast.client.schedules_local import LocalSchedules
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
 from holdfast.coordinator.settings import Settings
+from holdfast.coordinator.views import attempts_made
 from holdfast.core import commands as c
 from holdfast.core.decide.jobs import unknown
 from holdfast.core.decision import Accepted
 from holdfast.core.decision import Refused as RefusedDecision
-from holdfast.core.ids import Index, Instant, JobId, Position, WorkerId
+from holdfast.core.ids import Index, Instant, JobId, Position
 from holdfast.core.job import job_state
 from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec
 from holdfast.core.transactions import Transaction, transaction_of
 from holdfast.wire.exchange import Capacity
+from holdfast.wire.output import Output
 from holdfast.worker.agent import Agent
+from holdfast.worker.bearings import LOCAL_WORKER
 from holdfast.worker.executor import Executor
 
 T = TypeVar("T")
 
-LOCAL_WORKER = WorkerId("local")
 
 log = getLogger("holdfast")
 
@@ -135,7 +138,7 @@ class Local:
     def describe(self) -> str:
         if self.closed:
             return f"{self.path} closed"
-        stuck = self.executor.occupied()
+        stuck = len(self.executor.lingering())
         lost = f", {stuck} occupied by attempts that were given up" if stuck else ""
         return f"{self.path} {self.slots} workers{lost}"
 
@@ -227,6 +230,22 @@ class Local:
         return LoggedOutcomes(
             self._record, feed.job_id, decode, return_exceptions=return_exceptions
         )
+
+    def attempts_of(self, job_id: JobId, index: Index) -> int:
+        def ask(coordinator: Coordinator) -> int | None:
+            job = coordinator.state.jobs.get(job_id)
+            return None if job is None or index >= job.count else attempts_made(job, index)
+
+        found = self.call(ask)
+        if found is None:
+            raise Refused("not_found", f"there is no task {job_id}/{index}")
+        return found
+
+    def output(
+        self, job_id: JobId, index: Index, attempt: int, stream: str, offset: int
+    ) -> Output:
+        self.check_open()
+        return kept_output(self._embedded.log.path, job_id, index, attempt, stream, offset)
 
     def transactions(self, limit: int) -> list[Transaction]:
         last = self.call(lambda coordinator: coordinator.state.position)

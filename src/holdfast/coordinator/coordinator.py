@@ -22,6 +22,7 @@ from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Instant, Position
 from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.core.state import State
+from holdfast.core.ties import take_unsettled
 from holdfast.core.transactions import Action
 
 STRANGERS: Final = frozenset(
@@ -33,6 +34,7 @@ STRANGERS: Final = frozenset(
         c.KillTasks,
         c.RescheduleTask,
         c.RetryTasks,
+        c.SetLimit,
         s.SetSchedule,
         s.PauseSchedule,
     }
@@ -47,6 +49,9 @@ RECORD_BYTES_MAX: Final = 48 * 1024 * 1024
 """No log takes more in one frame: whoever asks for it is refused, and nobody else is harmed."""
 
 NOTICES_KEPT: Final = 1_000
+
+SETTLED_AT_ONCE: Final = 1_000
+"""So many tied jobs are judged in one record at most."""
 
 
 class Batch(Struct, frozen=True):
@@ -96,7 +101,16 @@ class Coordinator:
         if self.failure is not None:
             raise self.failure
         self.excuse_absence()
-        return self._judge(command, actor, request_id, reason)
+        decision = self._judge(command, actor, request_id, reason)
+        if self.state.unsettled:
+            self._settle_ties()
+        return decision
+
+    def _settle_ties(self) -> None:
+        """Whatever follows for other jobs from what has just ended, before anything else is judged.
+        The records may be lost with a crash, and then follow again after the recovery."""
+        while jobs := take_unsettled(self.state, SETTLED_AT_ONCE):
+            self._judge(c.SettleTies(jobs=jobs), "coordinator", "", "")
 
     def excuse_absence(self) -> None:
         """An outage of ours is nobody's fault. Where we were away, or the disk was, for a quarter

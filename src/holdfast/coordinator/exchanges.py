@@ -4,39 +4,22 @@ An exchange that reports something, or finds something to do, is answered when t
 with nothing to say is parked until there is. Nothing is polled.
 """
 
-from collections.abc import Callable
-from itertools import groupby
-from operator import attrgetter
-from typing import Final
+from collections.abc import Iterator
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.placement import Placement
 from holdfast.coordinator.registry import Registry
-from holdfast.coordinator.seats import Paces, SendReply, Worker
+from holdfast.coordinator.reporting import ReadRecord, Reporting
+from holdfast.coordinator.seats import SendReply, Worker
 from holdfast.core import commands as c
-from holdfast.core import events as e
-from holdfast.core.decision import Accepted, Lost, Refused
-from holdfast.core.events import lease_ids
-from holdfast.core.ids import NEVER, LeaseId, Position, WorkerId
-from holdfast.core.ready import Shape
-from holdfast.core.record import Record
+from holdfast.core.decision import Accepted
+from holdfast.core.ids import NEVER, Instant, WorkerId
 from holdfast.core.task import TaskState
-from holdfast.scheduler.plan import Pick, plan
-from holdfast.wire.exchange import Done, Exchange, Item, Released, Reply, Run, Verdict
+from holdfast.wire.exchange import Exchange, Released, Reply, Run, Verdict
 
 
 def _drop(error: Exception) -> None:
     """A worker that gets no answer asks again; there is nobody else to tell."""
-
-
-JOB_ID: Final = attrgetter("job_id")
-
-COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
-
-COMMIT_BYTES: Final = 8 * 1024 * 1024
-"""How much of results goes into one record; a larger single one has a record to itself."""
-
-ReadRecord = Callable[[Position], Record]
-"""A durable or pending record of the log: where a repeat is told from a late report."""
 
 
 class Exchanges:
@@ -45,13 +28,13 @@ class Exchanges:
     def __init__(self, coordinator: Coordinator, read: ReadRecord, *, term_ms: int) -> None:
         self.registry = Registry(coordinator, term_ms)
         self.workers = self.registry.workers
-        self.paces = Paces()
+        self.placement = Placement(coordinator, self.workers, self.tell)
         self.granting = True
         # Those who wait for an answer and may have to be told something though there is no work:
         # a thousand others may idle beside them, and must cost nothing in a turn.
         self._alert: dict[WorkerId, Worker] = {}
         self._coordinator = coordinator
-        self._read = read
+        self._reporting = Reporting(coordinator, read, self.placement.paces)
 
     def take(self, exchange: Exchange, send: SendReply) -> None:
         """One message of a worker. A repeated number gets the former answer again."""
@@ -65,16 +48,16 @@ class Exchanges:
             return
         if worker.send is not None:
             self._reply(worker, ())
-        worker.number = exchange.number
+        worker.hear(exchange)
         worker.heard_at = self._coordinator.now()
-        worker.capacity, worker.draining = exchange.capacity, exchange.draining
-        worker.occupied = exchange.occupied
-        worker.unseen = tuple(entry for entry in worker.unseen if entry[0] > exchange.seen)
         worker.send = send
         self._expire(worker)
-        worker.verdicts = self._report(worker, exchange)
-        worker.held = frozenset(exchange.held)
+        worker.verdicts, worker.kept = self._reporting.take(worker, exchange)
+        # A result that is kept is held on to: its lease goes on until its gang is decided.
+        worker.held = frozenset(exchange.held).union(worker.kept)
         self._miss(worker)
+        if worker.has_left:
+            self.registry.lose(worker.worker, "it left")
         worker.stops = self._stops(worker)
         renewed = self._renew(worker)
         reported = exchange.started or exchange.done or exchange.failed or exchange.released
@@ -82,7 +65,7 @@ class Exchanges:
         stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
         owed = worker.verdicts or worker.stops or worker.recalls or self._owes_drain(worker)
         # A renewal is told at once: a worker that does not hear of it must stop starting.
-        worker.has_news = bool(reported or owed or stranger or renewed)
+        worker.has_news = bool(reported or owed or stranger or renewed or worker.has_left)
         self._mind(worker)
 
     def unpark(self, exchange: Exchange) -> None:
@@ -117,25 +100,23 @@ class Exchanges:
         state.ready.wake(state.jobs, now)
         has_work = bool(state.ready.queues)
         parked = self._everyone() if has_work else self._alerted()
-        for worker in [w for w in parked if w.held and not w.stops]:
+        for worker in [w for w in parked if (w.held or w.unseen) and not w.stops]:
             worker.stops = self._stops(worker)
-            worker.has_news = worker.has_news or bool(worker.stops)
-        runs: dict[WorkerId, list[Run]] = {}
-        open_to = [w for w in parked if self._is_open(w)] if has_work else []
-        if open_to:
-            seats = [worker.seat(state) for worker in open_to]
-            closed: set[Shape] = set()
-            line = state.ready.line(state.jobs, now, closed, state.paused)
-            for pick in plan(line, seats, now, self.paces.run_length, closed):
-                run = self._grant(pick)
-                if run is not None:
-                    runs.setdefault(pick.worker, []).append(run)
+            if worker.stops or worker.is_doubtful(state):
+                worker.has_news = True
+        open_to = [w for w in parked if self.is_open(w)] if has_work else []
+        runs = self.placement.give_out(open_to, self._about_to_ask()) if open_to else {}
         if len(self.workers) > 1 and not runs:
             self._recall()
         for worker in parked if has_work else self._alerted():
             given = runs.get(worker.worker)
             if given or worker.has_news:
                 self._reply(worker, tuple(given or ()))
+
+    def prune(self, now: Instant) -> None:
+        """Let go of what is long gone."""
+        self.registry.prune(now)
+        self._reporting.gangs.sweep()
 
     def tell(self, worker: Worker) -> None:
         """Have this worker answered in the next round: there is something it must hear."""
@@ -171,10 +152,16 @@ class Exchanges:
         told = worker.last_reply is not None and worker.last_reply.drain
         return told != self._must_drain(worker)
 
-    def _is_open(self, worker: Worker) -> bool:
+    def is_open(self, worker: Worker) -> bool:
         """Whether it may be given work."""
         cordoned = worker.worker in self._coordinator.state.cordoned
-        return self.granting and not worker.draining and not cordoned
+        return self.granting and not (worker.draining or worker.has_left or cordoned)
+
+    def _about_to_ask(self) -> Iterator[Worker]:
+        """Those that may be given work and wait for no answer at this moment."""
+        for worker in self.workers.values():
+            if worker.send is None and self.is_open(worker) and self.registry.is_alive(worker):
+                yield worker
 
     def _recall(self) -> None:
         """One worker idles while tasks queue in another's slots: ask back half of them, latest
@@ -186,16 +173,12 @@ class Exchanges:
         queued = 0 if busiest is None else busiest.queued(state)
         if busiest is None or queued == 0:
             return
-        if not any(w.is_idle(state) and self._is_open(w) for w in self._everyone()):
+        if not any(w.is_idle(state) and self.is_open(w) for w in self._everyone()):
             return
         leases = state.holder(busiest.worker, busiest.incarnation).leases
         waiting = [task for task in leases.values() if task.state is TaskState.LEASED]
         wanted = [task.lease_id for task in waiting[::-1] if not task.alone][: -(-queued // 2)]
-        fresh = tuple(lease for lease in wanted if lease not in busiest.asked)
-        if fresh:
-            busiest.recalls += fresh
-            busiest.asked = busiest.asked.union(fresh) & leases.keys()
-            self.tell(busiest)
+        self.placement.recall(busiest, wanted)
 
     def _repeat(self, worker: Worker, exchange: Exchange, send: SendReply) -> None:
         """The worker asks again: the answer goes where it asked last, and not before its time."""
@@ -217,50 +200,6 @@ class Exchanges:
                 c.ExpireLeases(worker=worker.worker, incarnation=worker.incarnation),
                 actor="clock",
             )
-
-    def _report(self, worker: Worker, exchange: Exchange) -> tuple[Verdict, ...]:
-        """Each kind of report is a command of its own; the answers are its exceptions."""
-        who, inc = worker.worker, worker.incarnation
-        commands: list[c.Command] = []
-        if exchange.started:
-            commands.append(
-                c.StartAttempts(worker=who, incarnation=inc, started=exchange.started)
-            )
-        if exchange.done:
-            self._note_pace(exchange.done)
-            for done in _portions(exchange.done):
-                commands.append(c.CommitTasks(worker=who, incarnation=inc, done=done))
-        for failed in exchange.failed:
-            roll = self._coordinator.dice.roll()
-            commands.append(c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll))
-        if exchange.released:
-            commands.append(
-                c.ReleaseAttempts(worker=who, incarnation=inc, released=exchange.released)
-            )
-        verdicts: list[Verdict] = []
-        for command in commands:
-            decision = self._coordinator.execute(
-                command, actor=f"worker:{who}", request_id=f"{inc}.{exchange.number}"
-            )
-            if isinstance(decision, Refused):
-                verdicts.append(Verdict(LeaseId(0), REFUSED, decision.message))
-            elif isinstance(decision.answer, tuple):
-                verdicts.extend(self._verdict(lost) for lost in decision.answer)
-        return tuple(verdicts)
-
-    def _verdict(self, lost: Lost) -> Verdict:
-        """Only the log can tell a repeat of the commit from a late report of another attempt."""
-        if lost.settled:
-            for event in self._read(lost.settled).events:
-                if isinstance(event, e.TasksCompleted) and event.job_id == lost.job_id:
-                    commits = event.commits
-                elif isinstance(event, e.TaskCommitted) and event.job_id == lost.job_id:
-                    commits = (event.commit,)
-                else:
-                    continue
-                if any(x.index == lost.index and x.lease_id == lost.lease_id for x in commits):
-                    return Verdict(lost.lease_id, COMMITTED, "")
-        return Verdict(lost.lease_id, LEASE_LOST, lost.why)
 
     def _miss(self, worker: Worker) -> None:
         """A grant that was received and is not held never started: it ends undelivered."""
@@ -291,7 +230,7 @@ class Exchanges:
         """What the worker still holds and no longer has a right to."""
         holder = self._coordinator.state.holders.get((worker.worker, worker.incarnation))
         gone = worker.held - (holder.leases.keys() if holder is not None else frozenset())
-        return tuple(Verdict(lease, LEASE_LOST, "the attempt was ended") for lease in sorted(gone))
+        return tuple(self._reporting.stop(lease) for lease in sorted(gone))
 
     def _renew(self, worker: Worker) -> bool:
         """One record for all a worker holds, at half the term; heartbeats write nothing."""
@@ -331,34 +270,6 @@ class Exchanges:
             soonest = min((end for end in held if end != NEVER), default=NEVER)
         return 0 if soonest == NEVER else max(0, soonest - worker.heard_at)
 
-    def _grant(self, pick: Pick) -> Run | None:
-        worker = self.workers[pick.worker]
-        decision = self._coordinator.execute(
-            c.GrantLeases(
-                job_id=pick.job_id,
-                worker=pick.worker,
-                incarnation=pick.incarnation,
-                slot=pick.slot,
-                indices=pick.indices,
-                term_ms=worker.term_ms,
-                alone=pick.alone,
-            ),
-            actor="scheduler",
-        )
-        granted = decision.answer if isinstance(decision, Accepted) else None
-        if not isinstance(granted, e.LeasesGranted):
-            return None
-        job = self._coordinator.state.jobs[pick.job_id]
-        leases = lease_ids(granted)
-        payloads = job.payloads_of(granted.indices)
-        items = tuple(map(Item, granted.indices, leases, granted.attempts, payloads))
-        spec = job.spec
-        return Run(
-            job.job_id, pick.slot, spec.kind, spec.target, spec.timeout_ms,
-            worker.term_ms, pick.alone, job.count, items, spec.on_disconnect, spec.memory_bytes,
-            spec.bundle,
-        )  # fmt: skip
-
     def _reply(self, worker: Worker, runs: tuple[Run, ...]) -> None:
         send = worker.send
         if runs:
@@ -367,33 +278,12 @@ class Exchanges:
         who = worker.hello is None and bool(worker.term_ms)
         reply = Reply(
             worker.number, worker.verdicts, worker.stops, worker.recalls, runs, who=who,
-            good_ms=self._good_ms(worker), drain=self._must_drain(worker),
+            good_ms=self._good_ms(worker), drain=self._must_drain(worker), kept=worker.kept,
         )  # fmt: skip
         worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
+        worker.kept = ()
         worker.has_news = False
         worker.last_reply = reply
         if send is not None:
             out = send
             self._coordinator.answer(lambda: out(reply), _drop)
-
-    def _note_pace(self, done: tuple[Done, ...]) -> None:
-        """Reports of one job follow each other: a run of them is one observation."""
-        for job_id, reports in groupby(done, JOB_ID):
-            job = self._coordinator.state.jobs.get(job_id)
-            if job is not None:
-                self.paces.note(job.spec, [report.ran_ms for report in reports])
-
-
-def _portions(done: tuple[Done, ...]) -> list[tuple[Done, ...]]:
-    """The same reports in order, cut where their results grow too large for one record."""
-    if sum([len(report.result) for report in done]) <= COMMIT_BYTES:
-        return [done]
-    portions: list[list[Done]] = [[]]
-    room = COMMIT_BYTES
-    for report in done:
-        room -= len(report.result)
-        if room < 0 and portions[-1]:
-            portions.append([])
-            room = COMMIT_BYTES - len(report.result)
-        portions[-1].append(report)
-    return [tuple(portion) for portion in portions]

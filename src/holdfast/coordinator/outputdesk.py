@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from logging import getLogger
 from typing import Final, TypeVar
 
-from holdfast.coordinator.output import Listed, OutputStore, Piece
+from holdfast.coordinator.output import Listed, OutputStore, Quota
 from holdfast.coordinator.outputparts import StreamName
 from holdfast.core.errors import OperatingError
+from holdfast.wire.output import Output
 
 log = getLogger("holdfast")
 
@@ -70,7 +71,14 @@ class OutputDesk:
         finally:
             self._wake(name)
 
-    async def read(self, name: StreamName, offset: int, limit: int) -> Piece:
+    async def limit(self, quota: Quota) -> None:
+        """Keep so much from now on, and drop at once what is too much in all."""
+        try:
+            await self._do(lambda: self._store.limit(quota))
+        except OSError as error:
+            log.warning("output that is too much could not be dropped: %s", error)
+
+    async def read(self, name: StreamName, offset: int, limit: int) -> Output:
         return await self._do(lambda: self._store.read(name, offset, limit))
 
     async def listed(self, job_id: str, first: int, limit: int) -> list[Listed]:

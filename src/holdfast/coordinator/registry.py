@@ -1,14 +1,15 @@
 """Who works for us, as far as exchanges tell. Safe to lose: it is learnt again from the next ones.
 
 A name belongs to one living worker. Another process of that name is let in when the former one is
-known to be dead: it was silent for a term, or the newcomer holds a lock on the same machine that
-only one of them can hold. Whatever the former one held ends in one record.
+known to be dead: it said goodbye, it was silent for a term, or the newcomer holds a lock on the
+same machine that only one of them can hold. Whatever the former one held ends in one record.
 """
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.seats import Worker
 from holdfast.core import commands as c
 from holdfast.core.ids import Instant, WorkerId
+from holdfast.core.shape import shape_of
 from holdfast.core.transactions import worker_registered
 from holdfast.wire.exchange import Exchange, Hello
 
@@ -32,7 +33,7 @@ class Registry:
             refusal = self._refusal(worker, exchange)
             if refusal:
                 return refusal
-            self._lose_former(exchange)
+            self.lose(exchange.worker, "it was started again", besides=exchange.incarnation)
             worker = self._seat(exchange)
         worker.seen_at = self._coordinator.now()
         if exchange.hello is not None:
@@ -40,13 +41,14 @@ class Registry:
         return worker
 
     def is_alive(self, worker: Worker) -> bool:
-        """Heard of within a term, or waiting for an answer at this moment."""
+        """Heard of within a term, or waiting for an answer at this moment, and not gone."""
         silent_ms = self._coordinator.now() - worker.seen_at
-        return worker.send is not None or silent_ms < self._term_ms
+        is_heard = worker.send is not None or silent_ms < self._term_ms
+        return is_heard and not worker.has_left
 
     def missed(self, worker: Worker) -> int:
         """How many renewals it has missed since it was last heard of."""
-        half = self._term_ms // 2
+        half = 0 if worker.has_left else self._term_ms // 2
         return (self._coordinator.now() - worker.seen_at) // half if half else 0
 
     def prune(self, now: Instant) -> None:
@@ -56,7 +58,7 @@ class Registry:
         gone = [
             worker.worker
             for worker in self.workers.values()
-            if now - worker.seen_at > FORGET_MS and worker.is_idle(self._coordinator.state)
+            if now - worker.seen_at > FORGET_MS and not worker.has_leases(self._coordinator.state)
         ]
         for name in gone:
             del self.workers[name]
@@ -80,18 +82,17 @@ class Registry:
             return ""
         return f"a former worker called {name} may still hold {held} leases; wait for their end"
 
-    def _lose_former(self, exchange: Exchange) -> None:
-        former = sorted(
+    def lose(self, name: WorkerId, error: str, *, besides: int | None = None) -> None:
+        """End what incarnations of this name hold that are known to be dead."""
+        dead = sorted(
             incarnation
-            for (name, incarnation), holder in self._coordinator.state.holders.items()
-            if name == exchange.worker and incarnation != exchange.incarnation and holder.leases
+            for (known, incarnation), holder in self._coordinator.state.holders.items()
+            if known == name and incarnation != besides and holder.leases
         )
-        for incarnation in former:
+        for incarnation in dead:
             self._coordinator.execute(
-                c.LoseWorker(
-                    worker=exchange.worker, incarnation=incarnation, error="it was started again"
-                ),
-                actor=f"worker:{exchange.worker}",
+                c.LoseWorker(worker=name, incarnation=incarnation, error=error),
+                actor=f"worker:{name}",
             )
 
     def _seat(self, exchange: Exchange) -> Worker:
@@ -105,6 +106,9 @@ class Registry:
             # Granted by a coordinator before this one, whose answer may still be on its way. Once
             # the worker has heard from us it takes no older answer.
             fresh.unseen = ((exchange.number, frozenset(holder.leases)),)
+            jobs = self._coordinator.state.jobs
+            for task in holder.leases.values():
+                fresh.give((task.lease_id,), task.slot, shape_of(jobs[task.job_id]))
         self.workers[exchange.worker] = fresh
         return fresh
 

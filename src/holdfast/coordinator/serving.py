@@ -10,7 +10,7 @@ from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
-from holdfast.coordinator.inspect import Told
+from holdfast.coordinator.inspect import Told, told_by, told_in
 from holdfast.coordinator.looped import LoopEngine
 from holdfast.coordinator.ports import Faults, NoFaults
 from holdfast.coordinator.settings import Settings
@@ -20,7 +20,7 @@ from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.core import commands as c
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import NEVER, Instant, Position, WorkerId
-from holdfast.core.record import Record, decode_record
+from holdfast.core.record import Record
 from holdfast.core.task import TaskState
 from holdfast.wire.exchange import Exchange, Reply
 
@@ -93,11 +93,12 @@ class Served:
             taken.unsnapped,
             partial(taken.install, self.engine.post),
         )
+        self.ticker = Ticker(
+            self.coordinator, keep_finished=settings.keep_finished, feeders=self.feeders
+        )
         self.engine.hooks.extend(
             (
-                Ticker(
-                    self.coordinator, keep_finished=settings.keep_finished, feeders=self.feeders
-                ),
+                self.ticker,
                 Clockwork(self.coordinator),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
@@ -107,6 +108,14 @@ class Served:
         )
         self._taken = taken
         self._asking: dict[WorkerId, tuple[int, int, asyncio.Future[Reply]]] = {}
+
+    def adjust(self, settings: Settings) -> None:
+        """Have other settings hold from now on. What is here already is measured by them when
+        something comes next."""
+        self.bundles.largest_bytes = settings.bundle_bytes
+        self.bundles.quota_bytes = settings.bundles_bytes
+        self.snapshotter.settings = settings
+        self.ticker.keep_finished = settings.keep_finished
 
     async def ask(self, question: Callable[[Coordinator], T]) -> T:
         """What the coordinator answers, once all it saw is durable."""
@@ -119,21 +128,11 @@ class Served:
     def told(self, position: int) -> Told:
         """A durable record with its place in time. May be called from any thread, and waits for
         the disk."""
-        frame, data = self.log.record(position)
-        offset = frame.wall - frame.at
-        return Told(Position(position), frame.epoch, offset, decode_record(data))
+        return told_by(*self.log.record(position), position)
 
     def history(self, first: int, last: int) -> Iterator[Told]:
         """The durable records from `first` to `last`. May be called from any thread."""
-        if first > last:
-            return
-        for frame in self.log.read(first):
-            for place, data in enumerate(frame.records, start=frame.first):
-                if place > last:
-                    return
-                if place >= first:
-                    offset = frame.wall - frame.at
-                    yield Told(Position(place), frame.epoch, offset, decode_record(data))
+        return told_in(self.log.read(first), first, last) if first <= last else iter(())
 
     async def exchange(
         self, message: Exchange, park_s: float, gone: Callable[[], Awaitable[None]] | None = None

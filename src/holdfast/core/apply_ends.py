@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from holdfast.core import events as e
 from holdfast.core.apply_jobs import note_finish
-from holdfast.core.attempt import DEATHS
+from holdfast.core.attempt import CHARGES_FAILURES, CHARGES_LOSSES_ONCE_STARTED, DEATHS
 from holdfast.core.errors import ImpossibleEvent
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, LeaseId, Position, WorkerId
-from holdfast.core.job import CANCELLED, Job, columns, first_fresh, state_of
+from holdfast.core.job import BY_PERSON, Job, columns, first_fresh, state_of
 from holdfast.core.lease import Holder
 from holdfast.core.ready import put_back
 from holdfast.core.state import State
@@ -20,9 +20,12 @@ from holdfast.core.task import (
     TaskState,
     target_of,
 )
+from holdfast.core.ties import note_tasks
 
 _RUNNING = TaskState.RUNNING
 _SUCCEEDED = TRANSITIONS[TaskState.RUNNING][e.TasksCompleted]
+_WORKERS_DOING = CHARGES_FAILURES | CHARGES_LOSSES_ONCE_STARTED
+"""Ends after which the next attempt had better be elsewhere."""
 
 
 def tasks_completed(
@@ -64,6 +67,8 @@ def tasks_completed(
             payloads[index] = None
     _empty_slots(state, holder, slots)
     job.active -= len(ending)
+    if state.awaited:
+        note_tasks(state, job, ending)
     _finish(state, job, len(ending), at)
 
 
@@ -113,6 +118,8 @@ def task_done(state: State, event: e.TaskDone, position: Position, at: Instant) 
         raise _impossible(job, event.index, event)
     target = target_of(task, event)
     _retire(job, task, int(target), task.committed)
+    if state.awaited:
+        note_tasks(state, job, (event.index,))
     _finish(state, job, 1, at)
 
 
@@ -122,6 +129,8 @@ def attempts_returned(
     job = state.job_of(event.job_id)
     for task, end in _ending(job, event.ends, event):
         _let_go(state, task)
+        if end.reason in _WORKERS_DOING:
+            task.avoid = end.worker
         task.state = TaskState.WAITING
         task.failures = end.failures
         task.losses = end.losses
@@ -144,12 +153,14 @@ def tasks_quarantined(
         _retire(job, task, TaskState.QUARANTINED, position, keep_payload=True)
     job.active -= len(event.ends)
     job.quarantined += len(event.ends)
+    if state.awaited:
+        note_tasks(state, job, [end.index for end in event.ends])
     _finish(state, job, len(event.ends), at)
 
 
 def tasks_killed(state: State, event: e.TasksKilled, position: Position, at: Instant) -> None:
     job = state.job_of(event.job_id)
-    by_person = event.cause == CANCELLED
+    by_person = event.cause in BY_PERSON
     cell = TaskState.KILLED if by_person else KILLED_BY_LIMIT
     _check_waiting(job, event.spans, event)
     for task, _ in _ending(job, event.ends, event):
@@ -160,6 +171,8 @@ def tasks_killed(state: State, event: e.TasksKilled, position: Position, at: Ins
     if by_person and job.payloads is not None:
         for span in event.spans:
             job.payloads[span.first : span.last + 1] = [None] * (span.last + 1 - span.first)
+    if state.awaited:
+        note_tasks(state, job)
     _finish(state, job, finished, at)
 
 
@@ -169,6 +182,8 @@ def tasks_unschedulable(
     job = state.job_of(event.job_id)
     _check_waiting(job, event.spans, event)
     finished = _close_waiting(job, event.spans, TaskState.UNSCHEDULABLE, position)
+    if state.awaited:
+        note_tasks(state, job)
     _finish(state, job, finished, at)
 
 
@@ -202,6 +217,7 @@ def _let_go(state: State, task: Task) -> None:
     task.worker = WorkerId("")
     task.incarnation = 0
     task.slot = 0
+    task.rank = 0
     task.granted = NOWHERE
     task.started_at = NEVER
     task.expires_at = NEVER

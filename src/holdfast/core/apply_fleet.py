@@ -1,4 +1,4 @@
-"""Folds of the events about who may ask, who may work, and where to reach it."""
+"""Folds of the events about who may ask, who may work, how much, and where to reach it."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position
-from holdfast.core.state import Request, State, Token
+from holdfast.core.state import Limit, Request, State, Token
 from holdfast.core.task import Endpoint, Task
 
 
@@ -40,6 +40,15 @@ def queue_paused(state: State, event: e.QueuePaused, position: Position, at: Ins
 
 def queue_resumed(state: State, event: e.QueueResumed, position: Position, at: Instant) -> None:
     _drop_all(state.paused, (event.queue,), "pause of")
+
+
+def limit_set(state: State, event: e.LimitSet, position: Position, at: Instant) -> None:
+    limit = Limit(event.running, event.starts, event.per_ms, event.weight)
+    state.limits[(event.scope, event.name)] = limit
+
+
+def limit_cleared(state: State, event: e.LimitCleared, position: Position, at: Instant) -> None:
+    _drop_all(state.limits, ((event.scope, event.name),), "limit of")
 
 
 def endpoint_registered(
@@ -84,7 +93,7 @@ def tokens_expired(state: State, event: e.TokensExpired, position: Position, at:
     _drop_all(state.tokens, event.token_ids, "token")
 
 
-def _drop_all(known: dict[Any, Any], names: Iterable[str], what: str) -> None:
+def _drop_all(known: dict[Any, Any], names: Iterable[object], what: str) -> None:
     for name in names:
         if name not in known:
             raise BrokenInvariant(f"the {what} {name!r} was dropped twice")

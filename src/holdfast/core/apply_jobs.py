@@ -1,11 +1,11 @@
 """Folds of the events about jobs: submitted, fed, sealed, cancelled, moved in time, retried,
-forgotten."""
+unblocked, forgotten."""
 
 from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
 from holdfast.core.ids import NEVER, Index, Instant, LeaseId, Position
 from holdfast.core.job import (
-    CANCELLED,
+    BY_PERSON,
     Job,
     columns,
     first_fresh,
@@ -13,7 +13,7 @@ from holdfast.core.job import (
     retryable,
     state_of,
 )
-from holdfast.core.ready import put_back
+from holdfast.core.ready import has_leasable, put_back
 from holdfast.core.state import State, SubmitKey
 from holdfast.core.task import (
     ASIDE,
@@ -24,11 +24,14 @@ from holdfast.core.task import (
     TaskState,
     target_of,
 )
+from holdfast.core.ties import note_end, note_tasks, tie, untie
 
 
 def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: Instant) -> None:
     if event.job_id in state.jobs:
         raise BrokenInvariant(f"job {event.job_id} was submitted twice")
+    for after in event.after:
+        state.job_of(after.job_id)
     is_array = not event.items and event.count > 0
     job = Job(
         job_id=event.job_id,
@@ -53,6 +56,7 @@ def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: I
     if event.job_id.isascii() and event.job_id.isdigit():
         state.next_job = max(state.next_job, int(event.job_id) + 1)
     if event.key:
+        _take_key(state, event.key)
         state.keys[event.key] = SubmitKey(event.job_id, event.digest, at)
     if not event.sealed:
         state.open_jobs[event.job_id] = None
@@ -60,8 +64,47 @@ def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: I
     state.set_timer(job, event.schedule_by)
     state.set_wall_timer(job, event.deadline_wall)
     state.set_wall_timer(job, event.not_before_wall)
+    if event.after or event.parent:
+        job.after, job.blocked, job.fate = event.after, bool(event.after), event.fate
+        job.parent, job.detached = event.parent, event.detached
+        tie(state, job)
     offer(state, job, at)
     note_finish(state, job)
+
+
+def _take_key(state: State, key: str) -> None:
+    """A key finds one job: where it was another's, that one is no longer found by it. Keys stand in
+    the order of their submissions, also one that was used before."""
+    known = state.keys.pop(key, None)
+    former = state.jobs.get(known.job_id) if known is not None else None
+    if former is not None:
+        former.key = ""
+
+
+def job_unblocked(state: State, event: e.JobUnblocked, position: Position, at: Instant) -> None:
+    job = state.job_of(event.job_id)
+    if not job.blocked or is_finished(job):
+        raise ImpossibleEvent(f"job {job.job_id}", "not blocked", event)
+    job.blocked = False
+    job.schedule_by = event.schedule_by
+    job.updated_at = at
+    untie(state, job)
+    state.set_timer(job, event.schedule_by)
+    offer(state, job, at)
+    # What came back, or was moved in time, while the job was blocked.
+    if has_leasable(job, at):
+        state.ready.offer(job)
+
+
+def job_respecified(
+    state: State, event: e.JobRespecified, position: Position, at: Instant
+) -> None:
+    job = state.job_of(event.job_id)
+    if not is_finished(job):
+        raise ImpossibleEvent(f"job {job.job_id}", "unfinished", event)
+    # A finished job may not have left its line yet, and its next one may be another.
+    state.ready.withdraw(job)
+    job.spec = state.shared_spec(event.spec)
 
 
 def tasks_added(state: State, event: e.TasksAdded, position: Position, at: Instant) -> None:
@@ -90,7 +133,7 @@ def job_cancelled(state: State, event: e.JobCancelled, position: Position, at: I
     if is_finished(job):
         raise ImpossibleEvent(f"job {job.job_id}", "finished", event)
     # A person's will stands over whatever rule had stopped the job before.
-    if job.cause != CANCELLED:
+    if job.cause not in BY_PERSON:
         job.cause = event.cause
     if not job.sealed:
         _seal(state, job, at)
@@ -165,6 +208,8 @@ def tasks_retried(state: State, event: e.TasksRetried, position: Position, at: I
     job.cause = ""
     # The times of the first generation have passed; a retry is not meant to end by them at once.
     job.times_out_at = job.schedule_by = job.deadline_wall = NEVER
+    if job.blocked or job.parent:
+        tie(state, job)
     # The timer of a dated job may have gone while nothing of it was left to run.
     state.set_wall_timer(job, job.not_before_wall)
     job.updated_at = at
@@ -177,7 +222,9 @@ def jobs_forgotten(state: State, event: e.JobsForgotten, position: Position, at:
         if not is_finished(state.job_of(job_id)):
             raise ImpossibleEvent(f"job {job_id}", "unfinished", event)
     for job_id in event.job_ids:
-        del state.jobs[job_id]
+        job = state.jobs.pop(job_id)
+        if job.blocked:
+            untie(state, job)
     gone = dict.fromkeys(event.job_ids)
     for _ in range(len(state.finished)):
         job_id = state.finished.popleft()
@@ -196,7 +243,7 @@ def keys_forgotten(state: State, event: e.KeysForgotten, position: Position, at:
 def offer(state: State, job: Job, at: Instant) -> None:
     """Put a job with fresh tasks in line, now or when its own time comes: the tick records a
     calendar instant, the clock alone brings the other."""
-    if job.cursor >= len(job.states) or job.not_before_wall != NEVER:
+    if job.cursor >= len(job.states) or job.not_before_wall != NEVER or job.blocked:
         return
     if job.not_before > at:
         state.ready.sleep(job, job.not_before)
@@ -209,6 +256,8 @@ def note_finish(state: State, job: Job) -> None:
     if not is_finished(job):
         return
     state.finished.append(job.job_id)
+    if job.parent or state.dependents or state.children:
+        note_end(state, job)
     job.due = job.later = None
     if not job.tasks:
         job.tasks = None
@@ -220,6 +269,9 @@ def _seal(state: State, job: Job, at: Instant) -> None:
     job.sealed = True
     job.updated_at = at
     state.open_jobs.pop(job.job_id, None)
+    if state.awaited:
+        # Who waits for a task that now will never come is told.
+        note_tasks(state, job)
     note_finish(state, job)
 
 

@@ -15,11 +15,16 @@ _RUNNING = TRANSITIONS[TaskState.LEASED][e.AttemptsStarted]
 def leases_granted(state: State, event: e.LeasesGranted, position: Position, at: Instant) -> None:
     job = state.job_of(event.job_id)
     count = len(event.indices)
+    if job.blocked:
+        raise ImpossibleEvent(f"job {job.job_id}", "blocked", event)
     if event.first_lease < state.next_lease:
         raise BrokenInvariant(f"lease {event.first_lease} was granted twice")
     if len(event.attempts) != count:
         raise ImpossibleEvent(f"job {job.job_id}", "named in two lengths", event)
     granted = _fresh_run(job, event, position) or _one_by_one(job, event, position)
+    if event.rank:
+        for task in granted:
+            task.rank = event.rank
     holder = state.holder(event.worker, event.incarnation)
     holder.leases.update(zip(e.lease_ids(event), granted, strict=True))
     holder.load[event.slot] = holder.load.get(event.slot, 0) + count

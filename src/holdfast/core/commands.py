@@ -3,14 +3,80 @@
 Chance and time come in from outside: `roll` is a throw in [0, 1), `wall` the wall clock.
 """
 
+from typing import Final
+
+from msgspec import Struct
+
 from holdfast.core.command import Command
+from holdfast.core.commands_fleet import (
+    ClearLimit,
+    CordonWorker,
+    IssueToken,
+    PauseQueue,
+    RegisterEndpoint,
+    RemoveEndpoint,
+    ResumeQueue,
+    RevokeToken,
+    SetLimit,
+    UncordonWorker,
+)
 from holdfast.core.commands_schedules import SCHEDULE_COMMANDS
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.placing import FAIL, After
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import JobSpec
 
-# What is defined elsewhere and belongs here all the same.
-__all__ = ["COMMAND_TYPES", "Command"]
+__all__ = [
+    "COMMAND_TYPES",
+    "EXISTING",
+    "KEEP",
+    "REFUSE",
+    "REPLACE",
+    "AddTasks",
+    "ClearLimit",
+    "Command",
+    "CommitGang",
+    "CommitTasks",
+    "ConfirmDelivery",
+    "CordonWorker",
+    "ExpireLeases",
+    "ExtendLeases",
+    "FailAttempt",
+    "Finished",
+    "GrantGang",
+    "GrantLeases",
+    "InstallSnapshot",
+    "IssueToken",
+    "KillJob",
+    "KillTasks",
+    "LoseWorker",
+    "Member",
+    "OpenLog",
+    "PauseQueue",
+    "PreemptAttempts",
+    "RearmLeases",
+    "RegisterEndpoint",
+    "ReleaseAttempts",
+    "RemoveEndpoint",
+    "RescheduleTask",
+    "ResumeQueue",
+    "RetryTasks",
+    "RevokeToken",
+    "SealJob",
+    "SetLimit",
+    "SettleTies",
+    "StartAttempts",
+    "SubmitJob",
+    "Tick",
+    "UncordonWorker",
+]
+
+KEEP: Final = "keep"
+REPLACE: Final = "replace"
+REFUSE: Final = "refuse"
+EXISTING: Final = (KEEP, REPLACE, REFUSE)
+"""What becomes of a submit whose key has a job already: it finds that job, it takes its place, or
+it is refused."""
 
 
 class OpenLog(Command, frozen=True, kw_only=True):
@@ -30,7 +96,9 @@ class OpenLog(Command, frozen=True, kw_only=True):
 class SubmitJob(Command, frozen=True, kw_only=True):
     """Ask for work. Items, or `count` tasks sharing one payload; sealed, or to be fed further.
 
-    Jobs are numbered in the order they come, unless the asker brings a name of its own.
+    Jobs are numbered in the order they come, unless the asker brings a name of its own. A `key`
+    is known for `unique_for_ms` from its submission on, zero for as long as it is kept; `existing`
+    says what follows while it is known.
     """
 
     spec: JobSpec
@@ -44,6 +112,18 @@ class SubmitJob(Command, frozen=True, kw_only=True):
     delay_ms: int = 0
     not_before_wall: Instant = NEVER
     deadline_wall: Instant = NEVER
+    after: tuple[After, ...] = ()
+    fate: str = FAIL
+    parent: JobId = JobId("")
+    detached: bool = False
+    unique_for_ms: int = 0
+    existing: str = KEEP
+
+
+class SettleTies(Command, frozen=True, kw_only=True):
+    """Judge these jobs again, since one that they came after, or belong to, may have ended."""
+
+    jobs: tuple[JobId, ...]
 
 
 class AddTasks(Command, frozen=True, kw_only=True):
@@ -64,7 +144,8 @@ class SealJob(Command, frozen=True, kw_only=True):
 
 
 class GrantLeases(Command, frozen=True, kw_only=True):
-    """Give waiting tasks of one job to one slot. `term_ms` zero: not ending by time."""
+    """Give waiting tasks of one job to one slot. `term_ms` zero: not ending by time. `rank` is
+    how urgent they have become by waiting; without it, as urgent as their job."""
 
     job_id: JobId
     worker: WorkerId
@@ -73,6 +154,34 @@ class GrantLeases(Command, frozen=True, kw_only=True):
     indices: tuple[Index, ...]
     term_ms: int
     alone: bool = False
+    rank: int | None = None
+
+
+class Member(Struct, frozen=True, array_like=True, gc=False):
+    """A place for one task of a gang: a free slot of a worker, and the term it works by."""
+
+    index: Index
+    worker: WorkerId
+    incarnation: int
+    slot: int
+    term_ms: int
+
+
+class GrantGang(Command, frozen=True, kw_only=True):
+    """Give all tasks of a gang out at once, each to a free slot."""
+
+    job_id: JobId
+    members: tuple[Member, ...]
+    rank: int | None = None
+
+
+class PreemptAttempts(Command, frozen=True, kw_only=True):
+    """End attempts to make room for something more urgent, uncharged. `by` is the job that needs
+    the room, where it is to be judged whether it may."""
+
+    leases: tuple[LeaseId, ...]
+    reason: str
+    by: JobId = JobId("")
 
 
 class StartAttempts(Command, frozen=True, kw_only=True):
@@ -89,6 +198,21 @@ class CommitTasks(Command, frozen=True, kw_only=True):
     worker: WorkerId
     incarnation: int
     done: tuple[Done, ...]
+
+
+class Finished(Struct, frozen=True, array_like=True, gc=False):
+    """A result of a gang's member, and whose it is."""
+
+    worker: WorkerId
+    incarnation: int
+    done: Done
+
+
+class CommitGang(Command, frozen=True, kw_only=True):
+    """Every member of a gang has its result: commit all of them, or none."""
+
+    job_id: JobId
+    members: tuple[Finished, ...]
 
 
 class FailAttempt(Command, frozen=True, kw_only=True):
@@ -165,10 +289,12 @@ class RescheduleTask(Command, frozen=True, kw_only=True):
 
 
 class RetryTasks(Command, frozen=True, kw_only=True):
-    """Send tasks back with fresh budgets. No indices: everything in the job that may come back."""
+    """Send tasks back with fresh budgets. No indices: everything in the job that may come back.
+    With a `spec`, under other terms than before."""
 
     job_id: JobId
     indices: tuple[Index, ...] = ()
+    spec: JobSpec | None = None
 
 
 class ConfirmDelivery(Command, frozen=True, kw_only=True):
@@ -188,7 +314,8 @@ class InstallSnapshot(Command, frozen=True, kw_only=True):
 
 class Tick(Command, frozen=True, kw_only=True):
     """Time has passed: whatever came due is recorded. `held` are jobs that somebody looks at,
-    `silent` those whose feeder was not heard of for too long."""
+    `silent` those whose feeder was not heard of for too long. `reasons` tell of jobs that wait for
+    a worker why none takes them."""
 
     wall: Instant
     held: frozenset[JobId] = frozenset()
@@ -198,73 +325,7 @@ class Tick(Command, frozen=True, kw_only=True):
     keep_requests_ms: int = 900_000
     most: int = 1_000
     silent: tuple[JobId, ...] = ()
-
-
-class IssueToken(Command, frozen=True, kw_only=True):
-    """Let somebody ask. The secret stays with whoever made it; only its digest comes here."""
-
-    token_id: str
-    name: str
-    digest: bytes
-    scopes: tuple[str, ...]
-    worker: str = ""
-    expires_wall: Instant = NEVER
-
-
-class RevokeToken(Command, frozen=True, kw_only=True):
-    """Let a token open nothing any more."""
-
-    token_id: str
-
-
-class CordonWorker(Command, frozen=True, kw_only=True):
-    """Give nothing more to workers of this name."""
-
-    worker: WorkerId
-    reason: str = ""
-
-
-class UncordonWorker(Command, frozen=True, kw_only=True):
-    """Give work to workers of this name again."""
-
-    worker: WorkerId
-
-
-class PauseQueue(Command, frozen=True, kw_only=True):
-    """Give nothing more of this queue out."""
-
-    queue: str
-    reason: str = ""
-
-
-class ResumeQueue(Command, frozen=True, kw_only=True):
-    """Give this queue out again."""
-
-    queue: str
-
-
-class RegisterEndpoint(Command, frozen=True, kw_only=True):
-    """An attempt can be reached: under its lease, by the worker that holds it."""
-
-    worker: WorkerId
-    incarnation: int
-    job_id: JobId
-    index: Index
-    lease_id: LeaseId
-    name: str
-    address: str
-    metadata: tuple[tuple[str, str], ...] = ()
-
-
-class RemoveEndpoint(Command, frozen=True, kw_only=True):
-    """An attempt takes back one of its endpoints."""
-
-    worker: WorkerId
-    incarnation: int
-    job_id: JobId
-    index: Index
-    lease_id: LeaseId
-    name: str
+    reasons: tuple[tuple[JobId, str], ...] = ()
 
 
 COMMAND_TYPES: tuple[type[Command], ...] = (
@@ -296,5 +357,11 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     ResumeQueue,
     RegisterEndpoint,
     RemoveEndpoint,
+    SettleTies,
+    GrantGang,
+    CommitGang,
+    PreemptAttempts,
+    SetLimit,
+    ClearLimit,
     *SCHEDULE_COMMANDS,
 )

@@ -12,6 +12,8 @@ from holdfast.core.event import Event
 from holdfast.core.events_fleet import (
     EndpointRegistered,
     EndpointRemoved,
+    LimitCleared,
+    LimitSet,
     QueuePaused,
     QueueResumed,
     RequestNoted,
@@ -38,9 +40,11 @@ from holdfast.core.events_work import (
     End,
     JobCancelled,
     JobDue,
+    JobRespecified,
     JobSealed,
     JobsForgotten,
     JobSubmitted,
+    JobUnblocked,
     KeysForgotten,
     LeasesExtended,
     LeasesGranted,
@@ -77,13 +81,17 @@ __all__ = [
     "Event",
     "JobCancelled",
     "JobDue",
+    "JobRespecified",
     "JobSealed",
     "JobSubmitted",
+    "JobUnblocked",
     "JobsForgotten",
     "KeysForgotten",
     "LeasesExtended",
     "LeasesGranted",
     "LeasesRearmed",
+    "LimitCleared",
+    "LimitSet",
     "LogOpened",
     "QueuePaused",
     "QueueResumed",
@@ -155,6 +163,10 @@ AnyEvent = (
     | TokenIssued
     | TokenRevoked
     | TokensExpired
+    | JobUnblocked
+    | JobRespecified
+    | LimitSet
+    | LimitCleared
     | ScheduleSet
     | ScheduleRemoved
     | SchedulePaused

@@ -1,4 +1,5 @@
-"""Facts about who may ask, who may work and where to reach it: tokens, cordons, queues, endpoints.
+"""Facts about who may ask, who may work, how much, and where to reach it: tokens, cordons, queues,
+limits, endpoints.
 
 They are written for the same reason as those about tasks: a decision of a person must outlive the
 process that took it.
@@ -56,6 +57,25 @@ class QueueResumed(Event, frozen=True, kw_only=True):
     """The queue is given out again."""
 
     queue: str
+
+
+class LimitSet(Event, frozen=True, kw_only=True):
+    """All that a namespace, a user or a key has running is bounded: so many tasks at once, so many
+    starts in `per_ms`; zero for no bound. `weight` is a namespace's part in fair shares."""
+
+    scope: str
+    name: str
+    running: int
+    starts: int
+    per_ms: int
+    weight: int
+
+
+class LimitCleared(Event, frozen=True, kw_only=True):
+    """The namespace, user or key is bounded no more."""
+
+    scope: str
+    name: str
 
 
 class EndpointRegistered(Event, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from holdfast.core.event import Event
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.placing import FAIL, After
 from holdfast.core.spec import JobSpec
 
 
@@ -88,7 +89,11 @@ class LogOpened(Event, frozen=True, kw_only=True):
 
 class JobSubmitted(Event, frozen=True, kw_only=True):
     """A user asked for work. `items` holds one payload a task; an array of `count` tasks has one
-    `shared` payload instead. An open job (not `sealed`) is fed further."""
+    `shared` payload instead. An open job (not `sealed`) is fed further.
+
+    One that comes `after` others is blocked until `JobUnblocked`; `fate` says what becomes of it
+    when that can no longer be. One with a `parent` ends with it, unless it is `detached`.
+    """
 
     job_id: JobId
     spec: JobSpec
@@ -103,6 +108,25 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     times_out_at: Instant
     deadline_wall: Instant
     schedule_by: Instant
+    after: tuple[After, ...] = ()
+    fate: str = FAIL
+    parent: JobId = JobId("")
+    detached: bool = False
+
+
+class JobUnblocked(Event, frozen=True, kw_only=True):
+    """All that the job came after has come true. From here on its tasks can be leased, and the
+    wait for somebody to take them counts until `schedule_by`."""
+
+    job_id: JobId
+    schedule_by: Instant
+
+
+class JobRespecified(Event, frozen=True, kw_only=True):
+    """A finished job will be tried again under other terms; what it runs is the same."""
+
+    job_id: JobId
+    spec: JobSpec
 
 
 class TasksAdded(Event, frozen=True, kw_only=True):
@@ -127,6 +151,8 @@ class LeasesGranted(Event, frozen=True, kw_only=True):
     """A worker holds sole tenure of these waiting tasks, under consecutive lease ids.
 
     `expires_at` zero: an in-process worker, whose tenure ends with the process, not by time.
+    `rank` is how urgent the tasks were when they were given out: only what is more urgent than
+    that may take their place.
     """
 
     job_id: JobId
@@ -138,6 +164,7 @@ class LeasesGranted(Event, frozen=True, kw_only=True):
     attempts: tuple[int, ...]
     expires_at: Instant
     alone: bool
+    rank: int = 0
 
 
 def lease_ids(granted: LeasesGranted) -> Iterable[LeaseId]:

@@ -20,8 +20,9 @@ from holdfast.core.job import Job, first_fresh, is_finished
 from holdfast.core.ready import is_begun, put_back
 from holdfast.core.schedule import Schedule
 from holdfast.core.spec import JobSpec
-from holdfast.core.state import Request, State, SubmitKey, Token
+from holdfast.core.state import Limit, Request, State, SubmitKey, Token
 from holdfast.core.task import FRESH, Task, TaskState
+from holdfast.core.ties import tie
 
 FREEZE_VERSION = 2
 
@@ -52,6 +53,7 @@ class FrozenState(Struct, frozen=True, array_like=True):
     tokens: list[Token]
     cordoned: dict[WorkerId, str]
     paused: dict[str, str]
+    limits: list[tuple[str, str, Limit]] = []
     schedules: list[Schedule] = []
 
 
@@ -66,6 +68,7 @@ _decoder = msgspec.msgpack.Decoder(FrozenState)
 _JOB_FIELDS = Job.__struct_fields__[: Job.__struct_fields__.index("spec")]
 _row_of = attrgetter(*_JOB_FIELDS)
 _SHORT = _JOB_FIELDS.index("shared")
+_UNTIED = _JOB_FIELDS.index("after")
 _blank = Job(
     job_id=JobId(""),
     position=Position(0),
@@ -77,6 +80,7 @@ _blank = Job(
 _times_of = attrgetter("times_out_at", "schedule_by", "deadline_wall", "not_before_wall")
 _NO_TIMES = _times_of(_blank)
 _REST = _row_of(_blank)[_SHORT:]
+_NO_TIES = _row_of(_blank)[_UNTIED:]
 
 
 def freeze(state: State) -> bytes:
@@ -88,7 +92,9 @@ def freeze(state: State) -> bytes:
     for job in state.jobs.values():
         spec_of.append(specs.setdefault(job.spec, len(specs)))
         row = _row_of(job)
-        rows.append(row[:_SHORT] if row[_SHORT:] == _REST else row)
+        if row[_UNTIED:] == _NO_TIES:
+            row = row[: _SHORT if row[_SHORT:] == _REST else _UNTIED]
+        rows.append(row)
         if job.attempts is not None and job.ends is not None:
             attempts, ends = array("I", job.attempts), array("Q", job.ends)
             columns.append((job.job_id, attempts.tobytes(), ends.tobytes()))
@@ -113,6 +119,7 @@ def freeze(state: State) -> bytes:
         list(state.tokens.values()),
         state.cordoned,
         state.paused,
+        [(scope, name, limit) for (scope, name), limit in state.limits.items()],
         list(state.schedules.values()),
     )
     return _encoder.encode(frozen)
@@ -138,6 +145,7 @@ def thaw(data: bytes) -> State:
         state.requests[name] = Request(digest, position, since)
     state.tokens = {token.token_id: token for token in frozen.tokens}
     state.cordoned, state.paused = frozen.cordoned, frozen.paused
+    state.limits = {(scope, name): limit for scope, name, limit in frozen.limits}
     state.schedules = {schedule.name: schedule for schedule in frozen.schedules}
     _build_indexes(state)
     return state
@@ -210,6 +218,8 @@ def _indexed(state: State) -> Iterator[Job]:
             state.open_jobs[job.job_id] = None
         if _times_of(job) != _NO_TIMES:
             _index_times(state, job)
+        if job.blocked or job.parent:
+            tie(state, job)
         if job.tasks:
             for task in job.tasks.values():
                 _index_task(state, job, task)

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Final
 
 from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, WorkerId, task_name
-from holdfast.core.job import CANCELLED, Job, JobState, counts, job_state, only_owes
-from holdfast.core.ready import shape_of
+from holdfast.core.invariants_ties import gangs, ties
+from holdfast.core.job import BY_PERSON, Job, JobState, counts, job_state, only_owes
+from holdfast.core.shape import shape_of
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, KILLED_BY_LIMIT, Task, TaskState
 from holdfast.core.violation import Finding, Violation, found
@@ -83,7 +84,7 @@ def _rolled_up(job: Job, tally: dict[TaskState, int], unfinished: int, active: i
     if tally[TaskState.UNSCHEDULABLE]:
         return JobState.UNSCHEDULABLE
     by_person = tally[TaskState.KILLED] - job.states.count(KILLED_BY_LIMIT)
-    return JobState.KILLED if by_person or job.cause == CANCELLED else JobState.FAILED
+    return JobState.KILLED if by_person or job.cause in BY_PERSON else JobState.FAILED
 
 
 def _columns_hold(job: Job, finished: int) -> Iterator[Finding]:
@@ -104,7 +105,7 @@ def nothing_in_limbo(state: State) -> Iterator[Finding]:
 
     A fresh one is found by the cursor, one with a past in `due`, `later` or a calendar timer, a
     held one in its holder's hands, a committed one by what it owes. A job whose task waits stands
-    in line, sleeps until a known time, or is dated.
+    in line, sleeps until a known time, or is dated; a blocked one is called by what it waits for.
     """
     sleeping, dated = frozenset(state.ready.sleeping), frozenset(state.wall_timers)
     timers = frozenset(state.timers)
@@ -116,14 +117,14 @@ def nothing_in_limbo(state: State) -> Iterator[Finding]:
         called = (
             (job.not_before_wall, job.job_id) in dated
             if job.not_before_wall != NEVER
-            else standing or (job.not_before, job.job_id) in sleeping
+            else standing or job.blocked or (job.not_before, job.job_id) in sleeping
         )
         fresh = job.states.find(FRESH)
         if 0 <= fresh < job.cursor:
             yield task_name(job.job_id, fresh), "it is fresh and behind the cursor"
         if fresh >= 0 and not called:
             yield task_name(job.job_id, fresh), "it is fresh and nobody will look at its job"
-        due = frozenset(job.due or ()) if standing else frozenset()
+        due = frozenset(job.due or ()) if standing or job.blocked else frozenset()
         later = frozenset(job.later or ())
         for task in (job.tasks or {}).values():
             moment, wall = (task.not_before, job.job_id), (task.not_before_wall, job.job_id)
@@ -349,10 +350,12 @@ CHECKS: Final[dict[str, Callable[[State], Iterator[Finding]]]] = {
     "J4": rollup,
     "J6": nothing_in_limbo,
     "J7": indexes_agree,
+    "J8": ties,
     "S1": one_lease,
     "S2": tenure,
     "S3": fencing,
     "S8": endpoints,
+    "G1": gangs,
     "C1": commit_line,
     "B1": budgets,
     "B3": charges,

@@ -15,6 +15,7 @@ from typing import cast
 from msgspec import Struct
 
 from holdfast.core.ids import NEVER, Index, Instant, JobId, Position
+from holdfast.core.placing import FAIL, After
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import FRESH, KILLED_BY_LIMIT, STATE_OF_CELL, Task, TaskState
 
@@ -31,8 +32,13 @@ class JobState(StrEnum):
 
 
 CANCELLED = "cancelled"
-"""The one cause that is a person's will; every other cause is a rule's."""
+REPLACED = "replaced"
+BY_PERSON = frozenset({CANCELLED, REPLACED})
+"""The causes that are a person's will; every other cause is a rule's."""
 
+DEPENDENCY_FAILED = "dependency_failed"
+PARENT_ENDED = "parent_ended"
+GANG_FAILED = "gang_failed"
 TOO_MANY_FAILED = "too_many_failed"
 JOB_TIMED_OUT = "job_timed_out"
 DEADLINE = "deadline"
@@ -46,13 +52,14 @@ class Job(Struct, gc=False, array_like=True, kw_only=True):
     """Cells, columns and the records of tasks under way.
 
     `payloads` has an entry a task, dropped when the task can never run again; an array has one
-    `shared` payload instead. `tasks` holds the records. `cursor` is the first cell that may be
-    fresh. `due` and `later` order the waiting tasks that have a record; they and `queued` are an
-    index, rebuilt from the records.
+    `shared` payload instead. `after` is what the job waits for while it is `blocked`, and `fate`
+    what becomes of it when that cannot be; with its `parent` it ends, unless `detached`.
+    `tasks` holds the records. `cursor` is the first cell that may be fresh. `due` and `later` order
+    the waiting tasks that have a record; they and `queued` are an index, rebuilt from the records.
 
-    A snapshot holds jobs as rows of these fields in this order, up to `chunks`, and a row may stop
-    where only defaults follow: what a waiting job of one task needs comes first. From `spec` on
-    they are kept apart or rebuilt.
+    A snapshot holds jobs as rows of these fields in this order, up to `detached`, and a row may
+    stop where only defaults follow: what a waiting job of one task needs comes first, and what few
+    jobs have, last. From `spec` on they are kept apart or rebuilt.
     """
 
     job_id: JobId
@@ -78,6 +85,11 @@ class Job(Struct, gc=False, array_like=True, kw_only=True):
     deadline_wall: Instant = NEVER
     schedule_by: Instant = NEVER
     chunks: tuple[tuple[Index, Position], ...] = ()
+    after: tuple[After, ...] = ()
+    blocked: bool = False
+    fate: str = FAIL
+    parent: JobId = JobId("")
+    detached: bool = False
     spec: JobSpec = UNKNOWN_SPEC
     tasks: dict[Index, Task] | None = None
     attempts: MutableSequence[int] | None = None
@@ -120,7 +132,7 @@ def job_state(job: Job) -> JobState:
     if TaskState.UNSCHEDULABLE in states:
         return JobState.UNSCHEDULABLE
     # A cancelled job that was still being fed may have no killed task to show for it.
-    if TaskState.KILLED in states or job.cause == CANCELLED:
+    if TaskState.KILLED in states or job.cause in BY_PERSON:
         return JobState.KILLED
     return JobState.FAILED
 

@@ -5,41 +5,69 @@ were leased are found by the job's cursor, so a million of them cost the queue n
 came back stand in the job's own `due`, or in `later` until their time.
 """
 
-from bisect import bisect
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from heapq import heappop, heappush
 from typing import cast
 
-from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, Position
+from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.job import Job, first_fresh
+from holdfast.core.line import Line
+from holdfast.core.shape import Shape, has_own_slots, shape_of
 from holdfast.core.task import ASIDE, FRESH, Task
 
-Shape = tuple[int, int, int, str, str, str]
-"""What a slot is held for: processors, memory, accelerators, the function, the queue, and the job
-itself where it must have slots of its own. Tasks of one shape may follow each other in a slot."""
 
-QUEUE = 4
-"""The place of the queue in a shape."""
+class Row:
+    """The jobs of one priority and shape that have something to lease, oldest first: one row to
+    whoever places them. `head` is the next of them; there is none left where it is nothing."""
 
+    __slots__ = ("_jobs", "_now", "_queue", "_rest", "count", "head", "priority", "shape")
 
-def shape_of(job: Job) -> Shape:
-    """A job that bounds how many of its tasks run at once gets slots of its own, so that counting
-    slots counts running tasks."""
-    spec = job.spec
-    own = job.job_id if spec.max_parallel else ""
-    # A slot that ran code of one bundle starts anew for that of another.
-    code = f"{spec.bundle}:{spec.target}" if spec.bundle else spec.target
-    return (spec.cpus_milli, spec.memory_bytes, spec.gpus, code, spec.queue, own)
+    def __init__(
+        self,
+        key: tuple[int, Shape],
+        queue: Line,
+        jobs: dict[JobId, Job],
+        now: Instant,
+    ) -> None:
+        self.priority, self.shape = key
+        self.count = len(queue)
+        self._queue = queue
+        self._jobs, self._now = jobs, now
+        self._rest = iter(queue)
+        self.head: Job | None = None
+        self.advance()
+
+    def advance(self) -> None:
+        """On to the next job. Grants may be applied meanwhile; nothing may be put in line."""
+        jobs, now = self._jobs, self._now
+        for job_id in self._rest:
+            job = jobs.get(job_id)
+            if job is not None and has_leasable(job, now):
+                self.head = job
+                return
+        self.head = None
+
+    def waiting(self, most: int) -> int:
+        """How many tasks can be leased, of the head and all behind it, counted up to `most`."""
+        found, head = 0, self.head
+        is_behind = False
+        for job_id in self._queue if head is not None else ():
+            job = self._jobs.get(job_id)
+            is_behind = is_behind or job is head
+            if is_behind and job is not None:
+                found += count_leasable(job, self._now, most)
+            if found >= most:
+                return most
+        return found
 
 
 class ReadyQueue:
     """The lines of jobs with something to lease, one a priority and shape, and those that will
     have something, by time. However many jobs wait, a round looks at one a shape."""
 
-    def __init__(self, jobs: dict[JobId, Job]) -> None:
-        self._jobs = jobs
-        self.queues: dict[tuple[int, Shape], deque[JobId]] = {}
+    def __init__(self) -> None:
+        self.queues: dict[tuple[int, Shape], Line] = {}
         self.sleeping: list[tuple[Instant, JobId]] = []
 
     def offer(self, job: Job) -> None:
@@ -48,41 +76,31 @@ class ReadyQueue:
         if job.queued:
             return
         job.queued = True
-        queue = self._queue_of(job)
-        if not queue or self._position(queue[-1]) < job.position:
-            queue.append(job.job_id)
-        else:
-            queue.insert(self._place(queue, job.position), job.job_id)
+        self._queue_of(job).add(job.position, job.job_id)
 
     def offer_all(self, jobs: Iterable[Job]) -> None:
         """Offer a million at a restart, oldest first: neighbours of one spec share the look for
         their line."""
         spec, queue = None, None
         for job in jobs:
-            if queue is None or job.spec is not spec or job.spec.max_parallel:
+            if queue is None or job.spec is not spec or has_own_slots(job):
                 spec, queue = job.spec, self._queue_of(job)
             if not job.queued:
                 job.queued = True
-                queue.append(job.job_id)
+                queue.add(job.position, job.job_id)
 
-    def _queue_of(self, job: Job) -> deque[JobId]:
+    def _queue_of(self, job: Job) -> Line:
         key = (job.spec.priority, shape_of(job))
         queue = self.queues.get(key)
         if queue is None:
-            queue = self.queues[key] = deque()
+            queue = self.queues[key] = Line()
         return queue
 
-    def _place(self, queue: deque[JobId], position: Position) -> int:
-        """Where a job of this age stands. Searched from the front in growing steps: whoever comes
-        back is old, and a look into the middle of a long line is slow."""
-        stop = 1
-        while stop < len(queue) and self._position(queue[stop]) < position:
-            stop *= 2
-        return bisect(queue, position, stop // 2, min(stop, len(queue)), key=self._position)
-
-    def _position(self, job_id: JobId) -> Position:
-        job = self._jobs.get(job_id)
-        return NOWHERE if job is None else job.position
+    def withdraw(self, job: Job) -> None:
+        """Take the job out of its line, before it changes into one of another."""
+        if job.queued:
+            job.queued = False
+            self._queue_of(job).remove(job.position, job.job_id)
 
     def sleep(self, job: Job, until: Instant) -> None:
         """Look at the job again at `until`."""
@@ -102,46 +120,26 @@ class ReadyQueue:
     def next_wake(self) -> Instant:
         return self.sleeping[0][0] if self.sleeping else NEVER
 
-    def line(
-        self,
-        jobs: dict[JobId, Job],
-        now: Instant,
-        closed: Container[Shape] = (),
-        paused: Container[str] = (),
-    ) -> Iterator[Job]:
-        """The jobs with something to lease now, most urgent first, oldest first; nothing of a
-        paused queue.
-
-        The caller may close a shape while walking: nothing more of it is offered. Grants may be
-        applied meanwhile; nothing may be added. Jobs with nothing left leave the line when they
-        reach its front.
-        """
-        heads: list[tuple[int, int, int, Shape, Job, Iterator[JobId]]] = []
-        for number, key in enumerate(list(self.queues)):
+    def rows(
+        self, jobs: dict[JobId, Job], now: Instant, paused: Container[str] = ()
+    ) -> list[Row]:
+        """What can be leased now, a row a priority and shape; nothing of a paused queue. Jobs with
+        nothing left leave the line when they reach its front."""
+        rows: list[Row] = []
+        for key in list(self.queues):
             queue = self.queues[key]
             self._thin(queue, jobs, now)
             if not queue:
                 del self.queues[key]
-                continue
-            if key[1][QUEUE] in paused:
-                continue
-            rest = iter(queue)
-            job = jobs[next(rest)]
-            heappush(heads, (-key[0], job.position, number, key[1], job, rest))
-        while heads:
-            urgency, _, number, shape, job, rest = heappop(heads)
-            if shape in closed:
-                continue
-            yield job
-            following = next((j for i in rest if _stands(j := jobs.get(i), now)), None)
-            if following is not None:
-                entry = (urgency, following.position, number, shape, following, rest)
-                heappush(heads, entry)
+            elif key[1].queue not in paused:
+                rows.append(Row(key, queue, jobs, now))
+        return rows
 
-    def _thin(self, queue: deque[JobId], jobs: dict[JobId, Job], now: Instant) -> None:
+    def _thin(self, queue: Line, jobs: dict[JobId, Job], now: Instant) -> None:
         """Let go of those at the front that have nothing."""
-        while queue and not _stands(jobs.get(queue[0]), now):
-            _leave(jobs.get(queue.popleft()))
+        while queue and not _stands(job := jobs.get(queue.first()), now):
+            queue.drop_first()
+            _leave(job)
 
 
 def _stands(job: Job | None, now: Instant) -> bool:
@@ -156,13 +154,27 @@ def _leave(job: Job | None) -> None:
 def is_begun(job: Job, now: Instant) -> bool:
     """Whether the job's own time has come. It is about its fresh tasks: one with a record was
     leased before, or was given a time of its own."""
-    return job.not_before <= now and job.not_before_wall == NEVER
+    return job.not_before <= now and job.not_before_wall == NEVER and not job.blocked
 
 
 def has_leasable(job: Job, now: Instant) -> bool:
+    if job.blocked:
+        return False
     if job.cursor < len(job.states) and is_begun(job, now):
         return True
     return any(_is_due(job, index, now) for index in job.due or ())
+
+
+def count_leasable(job: Job, now: Instant, most: int) -> int:
+    """How many tasks of one job can be leased, counted up to `most`."""
+    if job.blocked:
+        return 0
+    found = len({index for index in job.due or () if _is_due(job, index, now)})
+    if job.cursor < len(job.states) and is_begun(job, now):
+        # A million cells are not counted where the next few are enough.
+        near = job.states.count(FRESH, job.cursor, job.cursor + most)
+        found += near if near == most else job.states.count(FRESH, job.cursor)
+    return min(found, most)
 
 
 def take(job: Job, now: Instant, limit: int) -> list[Index]:
@@ -201,7 +213,8 @@ def put_back(ready: ReadyQueue, job: Job, task: Task, now: Instant) -> None:
         if job.due is None:
             job.due = deque()
         job.due.append(task.index)
-        ready.offer(job)
+        if not job.blocked:
+            ready.offer(job)
     else:
         if job.later is None:
             job.later = []

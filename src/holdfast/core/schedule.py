@@ -28,9 +28,6 @@ BY_HAND: Final = "by_hand"
 BACKFILL: Final = "backfill"
 CAUSES: Final = (DUE, MADE_UP, BY_HAND, BACKFILL)
 
-REPLACED: Final = "replaced"
-"""The cause for which a run is stopped when the next one takes its place."""
-
 LABEL: Final = "schedule"
 """Every run carries the name of its schedule under this label."""
 

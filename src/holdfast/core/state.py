@@ -10,7 +10,7 @@ from heapq import heappush
 from msgspec import Struct
 
 from holdfast.core.errors import BrokenInvariant
-from holdfast.core.ids import NEVER, NOWHERE, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job
 from holdfast.core.lease import Holder
 from holdfast.core.ready import ReadyQueue
@@ -49,13 +49,25 @@ class Request(Struct, frozen=True, gc=False):
     since: Instant
 
 
+class Limit(Struct, frozen=True, array_like=True, gc=False):
+    """How much a namespace, a user or a key may have running, and start in a while; zero: no bound.
+    `weight` is a namespace's part in fair shares."""
+
+    running: int
+    starts: int
+    per_ms: int
+    weight: int
+
+
 class State:
     """`position` and `time` are those of the last record applied.
 
-    Authority: jobs (with their tasks), keys, requests, tokens, cordoned, paused, schedules,
-    next_lease, next_job, epoch, log_id and snapshot_position.
-    Index: endpoints, holders, ready, finished, open_jobs, timers, wall_timers,
-    schedule_timers, spec_cache.
+    Authority: jobs (with their tasks), keys, requests, tokens, cordoned, paused, limits,
+    schedules, next_lease, next_job, epoch, log_id and snapshot_position.
+    Index: endpoints, holders, ready, finished, open_jobs, timers, wall_timers, schedule_timers,
+    spec_cache, and the ties between jobs: `dependents` has the blocked jobs that wait for a job,
+    `awaited` those that wait for a task of it, `children` those that will end with it, and
+    `unsettled` whoever must be judged again because something it is tied to has ended.
     """
 
     def __init__(self) -> None:
@@ -72,17 +84,22 @@ class State:
         self.tokens: dict[str, Token] = {}
         self.cordoned: dict[WorkerId, str] = {}
         self.paused: dict[str, str] = {}
+        self.limits: dict[tuple[str, str], Limit] = {}
         self.schedules: dict[str, Schedule] = {}
 
         self.endpoints: dict[str, dict[LeaseId, Task]] = {}
         self.holders: dict[tuple[WorkerId, int], Holder] = {}
-        self.ready = ReadyQueue(self.jobs)
+        self.ready = ReadyQueue()
         self.open_jobs: dict[JobId, None] = {}
         self.finished: deque[JobId] = deque()
         self.timers: list[tuple[Instant, JobId]] = []
         self.wall_timers: list[tuple[Instant, JobId]] = []
         self.schedule_timers: list[tuple[Instant, str]] = []
         self.spec_cache: dict[JobSpec, JobSpec] = {}
+        self.dependents: dict[JobId, dict[JobId, None]] = {}
+        self.awaited: dict[JobId, dict[Index, dict[JobId, None]]] = {}
+        self.children: dict[JobId, dict[JobId, None]] = {}
+        self.unsettled: dict[JobId, None] = {}
 
     def job_of(self, job_id: JobId) -> Job:
         """The job an event names. History never names one that is not there."""

@@ -100,7 +100,8 @@ class Task(Struct, gc=False, array_like=True):
     """A task under way, or one that waits with a past. `lease_id` zero: nobody holds it.
 
     `alone` is set by a death: the next attempt shares its slot with nobody and its start is
-    durable before it runs, so that a task that kills its host is found by name.
+    durable before it runs, so that a task that kills its host is found by name. `rank` is how
+    urgent it was when it was given out. `avoid` is the worker whose attempt of it failed last.
     """
 
     job_id: JobId
@@ -124,6 +125,8 @@ class Task(Struct, gc=False, array_like=True):
     committed: Position = NOWHERE
     owed: tuple[int, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
+    rank: int = 0
+    avoid: WorkerId = WorkerId("")
 
 
 def target_of(task: Task, event: e.Event) -> TaskState:

@@ -6,31 +6,29 @@ their worker) is in the same transaction as its cause. Neighbouring tasks that t
 are one action on a range, so a million of them read as one line.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from msgspec import Struct
 
 from holdfast.core import events as e
+from holdfast.core.action import LOG, Action, Details, Renderer
 from holdfast.core.attempt import CHARGES_FAILURES, DEATHS, EndReason
 from holdfast.core.ids import NEVER, Instant, Position, task_name
+from holdfast.core.placing import ALL_TASKS, After
 from holdfast.core.record import Record
-from holdfast.core.transactions_schedules import TELLERS
+from holdfast.core.transactions_fleet import FLEET
+from holdfast.core.transactions_schedules import SCHEDULES
 
-Detail = str | int | bool | None
-Details = dict[str, Detail]
-
-LOG = "log"
-"""The entity of what happens to the log itself."""
-
-
-class Action(Struct, frozen=True):
-    """One thing that was done, to one entity: `JOB`, `JOB/3`, `JOB/0-999`, a worker, the log."""
-
-    action: str
-    entity: str
-    details: Details
-
+__all__ = [
+    "LOG",
+    "RENDERERS",
+    "Action",
+    "Transaction",
+    "to_json",
+    "transaction_of",
+    "worker_registered",
+]
 
 class Transaction(Struct, frozen=True):
     """One accepted command with all it caused. `time` is log time, in milliseconds."""
@@ -43,9 +41,6 @@ class Transaction(Struct, frozen=True):
     reason: str
     events: tuple[e.AnyEvent, ...]
     actions: tuple[Action, ...]
-
-
-Renderer = Callable[[Any, Record], Iterator[Action]]
 
 
 def transaction_of(record: Record, position: Position) -> Transaction:
@@ -132,7 +127,25 @@ def _job_submitted(event: e.JobSubmitted, record: Record) -> Iterator[Action]:
     created: Details = {"job_id": event.job_id}
     if event.count:
         yield from _ranges("task_created", event.job_id, [(0, event.count - 1, created)])
-    yield Action("job_submitted", event.job_id, {"num_tasks": event.count})
+    details: Details = {"num_tasks": event.count}
+    if event.after:
+        details["after"] = ",".join(_after_name(after) for after in event.after)
+    if event.parent:
+        details["parent"] = event.parent
+    yield Action("job_submitted", event.job_id, details)
+
+
+def _after_name(after: After) -> str:
+    whole = after.index == ALL_TASKS
+    return after.job_id if whole else task_name(after.job_id, after.index)
+
+
+def _job_unblocked(event: e.JobUnblocked, record: Record) -> Iterator[Action]:
+    yield Action("job_unblocked", event.job_id, {})
+
+
+def _job_respecified(event: e.JobRespecified, record: Record) -> Iterator[Action]:
+    yield Action("job_respecified", event.job_id, {})
 
 
 def _tasks_added(event: e.TasksAdded, record: Record) -> Iterator[Action]:
@@ -288,59 +301,8 @@ def _snapshot_installed(event: e.SnapshotInstalled, record: Record) -> Iterator[
     yield Action("snapshot_installed", LOG, details)
 
 
-def _request_noted(event: e.RequestNoted, record: Record) -> Iterator[Action]:
-    """The envelope names the request already; that it may be repeated is no action."""
-    yield from ()
-
-
-def _requests_forgotten(event: e.RequestsForgotten, record: Record) -> Iterator[Action]:
-    yield Action("requests_forgotten", LOG, {"count": len(event.keys)})
-
-
-def _worker_cordoned(event: e.WorkerCordoned, record: Record) -> Iterator[Action]:
-    yield Action("worker_cordoned", event.worker, {"reason": event.reason})
-
-
-def _worker_uncordoned(event: e.WorkerUncordoned, record: Record) -> Iterator[Action]:
-    yield Action("worker_uncordoned", event.worker, {})
-
-
-def _queue_paused(event: e.QueuePaused, record: Record) -> Iterator[Action]:
-    yield Action("queue_paused", event.queue, {"reason": event.reason})
-
-
-def _queue_resumed(event: e.QueueResumed, record: Record) -> Iterator[Action]:
-    yield Action("queue_resumed", event.queue, {})
-
-
-def _endpoint_registered(event: e.EndpointRegistered, record: Record) -> Iterator[Action]:
-    details: Details = {"name": event.name, "address": event.address}
-    yield Action("endpoint_registered", task_name(event.job_id, event.index), details)
-
-
-def _endpoint_removed(event: e.EndpointRemoved, record: Record) -> Iterator[Action]:
-    yield Action("endpoint_removed", task_name(event.job_id, event.index), {"name": event.name})
-
-
-def _token_issued(event: e.TokenIssued, record: Record) -> Iterator[Action]:
-    details: Details = {"name": event.name, "scopes": ",".join(event.scopes)}
-    yield Action("token_issued", event.token_id, details)
-
-
-def _token_revoked(event: e.TokenRevoked, record: Record) -> Iterator[Action]:
-    yield Action("token_revoked", event.token_id, {})
-
-
-def _tokens_expired(event: e.TokensExpired, record: Record) -> Iterator[Action]:
-    for token_id in event.token_ids:
-        yield Action("token_expired", token_id, {})
-
-
-def _scheduled(event: e.Event, record: Record) -> Iterator[Action]:
-    yield Action(*TELLERS[type(event)](event))
-
-
 RENDERERS: Final[dict[type[e.Event], Renderer]] = {
+    **FLEET,
     e.LogOpened: _log_opened,
     e.JobSubmitted: _job_submitted,
     e.TasksAdded: _tasks_added,
@@ -366,16 +328,7 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     e.JobsForgotten: _jobs_forgotten,
     e.KeysForgotten: _keys_forgotten,
     e.SnapshotInstalled: _snapshot_installed,
-    e.RequestNoted: _request_noted,
-    e.RequestsForgotten: _requests_forgotten,
-    e.WorkerCordoned: _worker_cordoned,
-    e.WorkerUncordoned: _worker_uncordoned,
-    e.QueuePaused: _queue_paused,
-    e.QueueResumed: _queue_resumed,
-    e.EndpointRegistered: _endpoint_registered,
-    e.EndpointRemoved: _endpoint_removed,
-    e.TokenIssued: _token_issued,
-    e.TokenRevoked: _token_revoked,
-    e.TokensExpired: _tokens_expired,
-    **dict.fromkeys(TELLERS, _scheduled),
+    e.JobUnblocked: _job_unblocked,
+    e.JobRespecified: _job_respecified,
+    **SCHEDULES,
 }

@@ -10,69 +10,32 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from msgspec import Struct
-
 from holdfast.core import events as e
 from holdfast.core.ids import NEVER, Instant, Position, task_name
 from holdfast.core.record import Record
+from holdfast.core.seen import (
+    COMMITTED,
+    KILLED,
+    LEASED,
+    MOVES,
+    QUARANTINED,
+    RUNNING,
+    SUCCEEDED,
+    UNSCHEDULABLE,
+    WAITING,
+    Seen,
+    SeenJob,
+)
 from holdfast.core.violation import Finding, Violation, found
 from holdfast.core.watch_schedules import SCHEDULE_JUDGES, SeenSchedule
-
-WAITING, LEASED, RUNNING, COMMITTED = "WAITING", "LEASED", "RUNNING", "COMMITTED"
-SUCCEEDED, QUARANTINED, KILLED, UNSCHEDULABLE = (
-    "SUCCEEDED", "QUARANTINED", "KILLED", "UNSCHEDULABLE",
-)  # fmt: skip
-
-MOVES: Final[dict[type[e.Event], tuple[tuple[str, ...], str]]] = {
-    e.LeasesGranted: ((WAITING,), LEASED),
-    e.AttemptsStarted: ((LEASED,), RUNNING),
-    e.TasksCompleted: ((RUNNING,), SUCCEEDED),
-    e.TaskCommitted: ((RUNNING,), COMMITTED),
-    e.EffectDelivered: ((COMMITTED,), COMMITTED),
-    e.TaskDone: ((COMMITTED,), SUCCEEDED),
-    e.AttemptsReturned: ((LEASED, RUNNING), WAITING),
-    e.TasksQuarantined: ((LEASED, RUNNING), QUARANTINED),
-    e.TasksKilled: ((WAITING, LEASED, RUNNING), KILLED),
-    e.TasksUnschedulable: ((WAITING,), UNSCHEDULABLE),
-    e.TaskRescheduled: ((WAITING,), WAITING),
-    e.TaskDue: ((WAITING,), WAITING),
-    e.TasksRetried: ((QUARANTINED, KILLED), WAITING),
-}
-"""Every way a task may go, written down a second time. A test compares it with the table."""
-
-
-class Seen(Struct):
-    """What the watch believes of one task."""
-
-    state: str = WAITING
-    attempt: int = 0
-    lease_id: int = 0
-    holder: tuple[str, int] = ("", 0)
-    expires_at: int = NEVER
-    started: bool = False
-    failures: int = 0
-    losses: int = 0
-    owed: int = 0
-    by_person: bool = False
-
-
-class SeenJob(Struct):
-    """What the watch believes of one job. Tasks that nothing ever touched are only counted."""
-
-    count: int
-    retries: int
-    max_losses: int
-    sealed: bool
-    tasks: dict[int, Seen]
-    generation: int = 1
 
 
 class Watch:
     """Feed it every record; it answers with what that record broke.
 
-    It names J2, J3 and J5, S3 to S7, C1 to C3, B2 and B4, T2 to T4, and the order of the
-    log itself (L1, L2). After a violation it goes on from what the record claims, so one mistake is
-    told once.
+    It names J2, J3, J5 and J8, S3 to S7, C1 to C3, B2 and B4, G1, T2 to T4, and the order of the
+    log itself (L1, L2).
+    After a violation it goes on from what the record claims, so one mistake is told once.
     """
 
     def __init__(self) -> None:
@@ -95,6 +58,7 @@ class Watch:
                 violations.extend(map(_named, told))
         violations.extend(found("J2", partial(self._cascades, record)))
         violations.extend(found("S7", partial(self._rearmed, record)))
+        violations.extend(found("G1", partial(self._together, record)))
         return tuple(violations)
 
     def _order(self, position: Position, record: Record) -> Iterator[Finding]:
@@ -122,6 +86,18 @@ class Watch:
                 kept = e.LeasesRearmed in kinds and seen.expires_at > record.at
                 if seen.expires_at != NEVER and not kept:
                     yield f"lease {lease_id}", "it has no term from the opening on"
+
+    def _together(self, record: Record) -> Iterator[Finding]:
+        """G1: whatever a record does to a gang, it does to the whole of it."""
+        touched = dict.fromkeys(getattr(event, "job_id", "") for event in record.events)
+        for job_id in touched:
+            job = self.jobs.get(job_id)
+            if job is not None and job.is_gang:
+                states = [seen.state for seen in job.tasks.values()]
+                live = states.count(LEASED) + states.count(RUNNING)
+                crossed = states.count(COMMITTED) + states.count(SUCCEEDED)
+                if live not in (0, job.count) or crossed not in (0, job.count):
+                    yield job_id, f"{live} of {job.count} are held, {crossed} have committed"
 
     def task(self, job_id: str, index: int) -> Seen:
         return self.jobs[job_id].tasks.setdefault(index, Seen())
@@ -165,7 +141,24 @@ def _submitted(watch: Watch, event: e.JobSubmitted, at: Instant) -> Iterator[Fin
     if event.job_id in watch.jobs or event.job_id in watch.forgotten:
         yield event.job_id, "J2 it was submitted twice"
     spec = event.spec
-    watch.jobs[event.job_id] = SeenJob(event.count, spec.retries, spec.max_losses, event.sealed, {})
+    watch.jobs[event.job_id] = SeenJob(
+        event.count, spec.retries, spec.max_losses, event.sealed, {},
+        is_blocked=bool(event.after), is_gang=spec.placing.gang,
+    )  # fmt: skip
+
+
+def _unblocked(watch: Watch, event: e.JobUnblocked, at: Instant) -> Iterator[Finding]:
+    if not watch.jobs[event.job_id].is_blocked:
+        yield event.job_id, "J8 it was unblocked and had not been blocked"
+    watch.jobs[event.job_id].is_blocked = False
+
+
+def _respecified(watch: Watch, event: e.JobRespecified, at: Instant) -> Iterator[Finding]:
+    job = watch.jobs[event.job_id]
+    able = [s for s in job.tasks.values() if s.state in (WAITING, LEASED, RUNNING, COMMITTED)]
+    if not job.sealed or able or len(job.tasks) < job.count:
+        yield event.job_id, "J2 its terms were changed before its end"
+    job.retries, job.max_losses = event.spec.retries, event.spec.max_losses
 
 
 def _added(watch: Watch, event: e.TasksAdded, at: Instant) -> Iterator[Finding]:
@@ -192,6 +185,8 @@ def _granted(watch: Watch, event: e.LeasesGranted, at: Instant) -> Iterator[Find
     holds is given."""
     if event.first_lease < watch.next_lease:
         yield event.job_id, f"S3 lease {event.first_lease} was given before {watch.next_lease}"
+    if watch.jobs[event.job_id].is_blocked:
+        yield event.job_id, "J8 it was given out while it waits for another job"
     for offset, index in enumerate(event.indices):
         seen, name = watch.task(event.job_id, index), task_name(event.job_id, index)
         if seen.lease_id:
@@ -318,7 +313,7 @@ def _charged(name: str, seen: Seen, end: e.End) -> Iterator[Finding]:
 
 
 def _killed_waiting(watch: Watch, event: e.TasksKilled) -> Iterator[Finding]:
-    by_person = event.cause == "cancelled"
+    by_person = event.cause in ("cancelled", "replaced")
     for span in event.spans:
         for index in range(span.first, span.last + 1):
             if watch.task(event.job_id, index).state in (LEASED, RUNNING):
@@ -393,5 +388,7 @@ JUDGES: Final[dict[type[e.Event], Judge]] = {
     e.TasksRetried: _retried,
     e.WorkerLost: _lost,
     e.JobsForgotten: _forgotten,
+    e.JobUnblocked: _unblocked,
+    e.JobRespecified: _respecified,
     **SCHEDULE_JUDGES,
 }

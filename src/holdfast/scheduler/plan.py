@@ -1,47 +1,48 @@
-"""Placing waiting tasks on slots. Pure: a snapshot of the seats goes in, a plan comes out.
+"""Placing waiting tasks on slots. Pure: a look at rows and seats goes in, a plan comes out.
 
 A plan holds no authority: the coordinator turns each pick into a grant, and the grant is judged
-like any command. First come, first served within a priority. A slot holds one running attempt and
-a short run of leased ones of the same shape behind it, so that small tasks travel in batches.
+like any command. The row of the highest rank goes first; among equals the namespace that holds
+least; then whoever came first. A row that cannot be placed keeps room from those behind it, so
+that neither its size nor a stream of others starves it.
+
+A slot holds one running attempt and a short run of leased ones of the same shape behind it, so
+that small tasks travel in batches.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from heapq import heapify, heappop, heappush
+from itertools import chain
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.core.ids import Index, Instant, JobId, WorkerId
 from holdfast.core.job import Job
-from holdfast.core.ready import Shape, shape_of, take
+from holdfast.core.ready import Row, take
+from holdfast.core.shape import Shape
 from holdfast.core.spec import JobSpec
+from holdfast.scheduler.backlog import Backlog
+from holdfast.scheduler.eviction import Eviction
+from holdfast.scheduler.fit import suits
+from holdfast.scheduler.gangs import GangPick, place_gang
+from holdfast.scheduler.ledger import UNBOUNDED, Ledger
+from holdfast.scheduler.line import NOBODY, Line, Room
+from holdfast.scheduler.seats import Seat, Slot
+from holdfast.scheduler.shares import Shares
 
 LONGEST_RUN = 128
 ONE_CPU = 1_000
 RUN_MS = 50
 """A run is about this much work, so that what waits in a slot never waits long."""
 
+PORTIONS = 4
+"""Free room is shared out between namespaces a part of what is left at a time."""
 
-class Slot(Struct):
-    """A place on a worker: how many leases it holds, and for what shape it is held."""
-
-    number: int
-    load: int
-    shape: Shape | None
-    alone: bool = False
-
-
-class Seat(Struct):
-    """A worker as the planner sees it: what is free, slot by slot."""
-
-    worker: WorkerId
-    incarnation: int
-    cpus_milli: int
-    memory_bytes: int
-    gpus: int
-    slots: list[Slot]
+TURNS = 32
+"""And never more at a time than such a part of all there is, for each of them."""
 
 
 class Pick(Struct, frozen=True):
-    """A proposal: these tasks of this job to this slot."""
+    """A proposal: these tasks of this job to this slot, stamped with this rank."""
 
     worker: WorkerId
     incarnation: int
@@ -49,10 +50,46 @@ class Pick(Struct, frozen=True):
     job_id: JobId
     indices: tuple[Index, ...]
     alone: bool
+    rank: int = 0
+
+
+class Hurry(Struct, frozen=True):
+    """Something more urgent waits for this slot: what has not begun in it is asked back."""
+
+    worker: WorkerId
+    slot: int
+
+
+class Plan(Struct):
+    """What to lease, what to end, what to ask back; the rows that got something, and those that
+    found no room, most urgent first."""
+
+    picks: list[Pick] = field(default_factory=list)
+    gangs: list[GangPick] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    hurries: list[Hurry] = field(default_factory=list)
+    served: list[Row] = field(default_factory=list)
+    waiting: list[Row] = field(default_factory=list)
 
 
 Pace = Callable[[JobSpec], int]
 """How many tasks of this spec make a run."""
+
+
+class Outlook(Struct):
+    """All that a plan is made from. `seats` are the workers that may be given work; `rank_of`
+    gives a row its priority and what waiting has added to it, `held` how many slots are held for a
+    shape by anybody. `others` may be given work, too, and cannot be told so at this moment."""
+
+    rows: list[Row]
+    seats: list[Seat]
+    now: Instant
+    pace: Pace
+    ledger: Ledger
+    shares: Callable[[], Shares]
+    rank_of: Callable[[Row], int]
+    held: Callable[[], Mapping[Shape, int]] = dict
+    others: Callable[[], Iterable[Seat]] = tuple
 
 
 def run_length(mean_us: int | None) -> int:
@@ -62,96 +99,256 @@ def run_length(mean_us: int | None) -> int:
     return max(1, min(LONGEST_RUN, RUN_MS * 1_000 // max(mean_us, 1)))
 
 
-def plan(
-    jobs: Iterable[Job],
-    seats: list[Seat],
-    now: Instant,
-    pace: Pace,
-    closed: set[Shape] | None = None,
-) -> list[Pick]:
-    """What to lease now. The seats are used up as the plan grows, and a shape for which there is
-    no room is closed, so that whoever walks the line need not offer it again."""
-    picks: list[Pick] = []
-    closed = set() if closed is None else closed
-    for job in jobs:
-        rooms = _rooms(job, seats, _length(job.spec, pace))
-        if rooms:
-            picks.extend(_fill(job, rooms, now))
+def plan(outlook: Outlook) -> Plan:
+    """What to do now. The seats are used up as the plan grows."""
+    return _Planner(outlook).run()
+
+
+class _Planner:
+    def __init__(self, outlook: Outlook) -> None:
+        self._plan = Plan()
+        self._look = outlook
+        # Workers with something rare come last: what does not need it leaves it to others.
+        self._seats = sorted(outlook.seats, key=_rarity)
+        self._lines = [
+            Line(row, outlook.rank_of(row), self._length(row))
+            for row in outlook.rows
+            if row.head is not None
+        ]
+        self._queued: list[tuple[Seat, Slot]] = []
+        self._placeable = self._find_placeable()
+        self._open = sum([len(seat.open_slots) for seat in self._placeable])
+        self._namespaces = len({line.shape.namespace for line in self._lines})
+        # Nobody needs to know who holds how much as long as only one of them wants something.
+        self._shares = outlook.shares() if self._namespaces > 1 else None
+        self._backlog = Backlog(
+            self._seats, self._placeable, self._queued, self._shares, self._allowed, outlook.now
+        )
+
+    def run(self) -> Plan:
+        heap = [self._entry(number) for number in range(len(self._lines))]
+        heapify(heap)
+        rank = -heap[0][0] if heap else 0
+        while heap:
+            urgency, share, _, _, number = heappop(heap)
+            line = self._lines[number]
+            if self._shares is not None and self._shares.of(line.shape.namespace) > share:
+                heappush(heap, self._entry(number))
+                continue
+            if -urgency < rank:
+                rank = -urgency
+                self._keep_from(rank)
+            self._serve(line)
+            if line.is_bounded:
+                continue
+            if line.row.head is None and not line.stranded:
+                continue
+            if line.is_blocked or (line.row.head is None and line.asker.rank == -urgency):
+                self._backlog.block(line)
+                self._plan.waiting.append(line.row)
+            else:
+                heappush(heap, self._entry(number))
+        self._plan.evictions = self._backlog.evictions
+        hurried = self._backlog.hurried
+        self._plan.hurries = [Hurry(seat.worker, slot.number) for seat, slot in hurried]
+        return self._plan
+
+    def _keep_from(self, rank: int) -> None:
+        """Everything of a higher rank was looked at: what still waits of it keeps its room."""
+        if self._open or any(line.has_rooms for line in self._lines if line.asker.rank <= rank):
+            self._backlog.keep()
         else:
-            closed.add(shape_of(job))
-    return picks
+            self._backlog.clear()
 
+    def _find_placeable(self) -> list[Seat]:
+        """The seats where something may be placed now; the slots that run low are noted with the
+        rows that may use them, and those where something waits to begin."""
+        by_shape: dict[Shape, list[Line]] = {}
+        for line in self._lines:
+            by_shape.setdefault(line.shape, []).append(line)
+        found: list[Seat] = []
+        for seat in self._seats:
+            is_low = False
+            for slot in seat.slots if len(seat.open_slots) < len(seat.slots) else ():
+                if slot.shape is None or slot.alone or slot.leaving:
+                    continue
+                if slot.load > 1:
+                    self._queued.append((seat, slot))
+                for line in by_shape.get(slot.shape, ()):
+                    if slot.load * 2 <= line.length and seat.is_listening:
+                        line.low.append((seat, slot))
+                        is_low = True
+            if seat.is_listening and (seat.open_slots or is_low):
+                found.append(seat)
+        return found
 
-def _length(spec: JobSpec, pace: Pace) -> int:
-    """How many tasks may wait in a slot. One where slots are counted for more than a processor
-    each: a worker may move what waits to a lane that idles, and then more would run than fits."""
-    counted = spec.max_parallel or spec.memory_bytes or spec.gpus or spec.cpus_milli > ONE_CPU
-    return 1 if counted else pace(spec)
+    def _entry(self, number: int) -> tuple[int, float, int, str, int]:
+        line = self._lines[number]
+        if self._shares is not None:
+            line.asker.share = self._shares.of(line.shape.namespace)
+        head = line.row.head
+        if head is None:
+            return (-line.asker.rank, line.asker.share, 0, "", number)
+        # One record may hold two jobs; their names tell them apart, not the order of the rows.
+        return (-line.asker.rank, line.asker.share, head.position, head.job_id, number)
 
+    def _length(self, row: Row) -> int:
+        """How many tasks may stand in a slot. One where slots are counted for more than a
+        processor each: a worker may move what waits to a lane that idles, and then more would run
+        than fits."""
+        job = row.head
+        if job is None:
+            return 1
+        spec, shape = job.spec, row.shape
+        counted = spec.max_parallel or shape.memory_bytes or shape.gpus or shape.resources
+        if counted or shape.cpus_milli > ONE_CPU or self._look.ledger.is_bounded(shape):
+            return 1
+        return self._look.pace(spec)
 
-class _Room(Struct):
-    seat: Seat
-    slot: Slot
-    space: int
+    def _serve(self, line: Line) -> None:
+        """Place tasks of this row until its portion is used up, nothing is left of it, or there
+        is no room for more of its shape."""
+        line.prepare(self._placeable)
+        portion = self._portion(line)
+        before = self._open
+        while (job := line.row.head) is not None:
+            left = portion - (before - self._open)
+            if left <= 0:
+                break
+            serve = self._serve_gang if job.spec.placing.gang else self._serve_job
+            is_done = serve(line, job, left)
+            if line.is_blocked:
+                break
+            if is_done:
+                line.next_job()
+        if line.is_served:
+            line.fall_back()
 
+    def _portion(self, line: Line) -> int:
+        """How many slots it may open before others have their turn."""
+        if self._shares is None:
+            return max(1, self._open)
+        slots = self._open // (PORTIONS * self._namespaces)
+        one = self._shares.of_one(line.shape) * TURNS * self._namespaces
+        return max(1, min(slots, int(1 / one)) if one else slots)
 
-def _rooms(job: Job, seats: list[Seat], length: int) -> list[_Room]:
-    """The slots this job may use: those held for its shape and running low, and free ones."""
-    shape = shape_of(job)
-    limit = job.spec.max_parallel
-    used = sum(slot.shape == shape for seat in seats for slot in seat.slots) if limit else 0
-    rooms: list[_Room] = []
-    for seat in seats:
-        free_cpus, free_memory, free_gpus = seat.cpus_milli, seat.memory_bytes, seat.gpus
-        for slot in seat.slots:
-            if slot.shape is None:
-                fits = shape[0] <= free_cpus and shape[1] <= free_memory and shape[2] <= free_gpus
-                if fits and (not limit or used < limit):
-                    rooms.append(_Room(seat, slot, length))
-                    free_cpus -= shape[0]
-                    free_memory -= shape[1]
-                    free_gpus -= shape[2]
-                    used += 1
-            elif slot.shape == shape and not slot.alone and slot.load * 2 <= length:
-                rooms.append(_Room(seat, slot, length - slot.load))
-    rooms.sort(key=lambda room: room.slot.load)
-    return rooms
+    def _serve_job(self, line: Line, job: Job, portion: int) -> bool:
+        """Place tasks of one job; whether it has no more that could be placed."""
+        allowed = self._allowed(line, job)
+        if allowed <= 0:
+            line.is_blocked = line.is_bounded = True
+            return False
+        most = line.most(portion, allowed)
+        indices = line.take(job, self._look.now, most)
+        is_last = len(indices) < most
+        if job.due:
+            indices = self._place_apart(line, job, indices)
+        if not indices:
+            return is_last
+        rooms = line.rooms(len(indices), portion)
+        if not rooms:
+            line.is_blocked = True
+            return False
+        opened = sum([room.slot.load == 0 for room in rooms])
+        placed = self._deal(line, job, indices, rooms)
+        line.taken += placed
+        self._note(line, placed, opened)
+        return is_last and placed == len(indices)
 
+    def _place_apart(self, line: Line, job: Job, indices: list[Index]) -> list[Index]:
+        """Place those that may not go anywhere: one that ended in a death goes alone to an empty
+        slot, one that failed goes to another worker while there is one. The others are left."""
+        tasks = job.tasks or {}
+        plain: list[Index] = []
+        for index in indices:
+            task = tasks.get(index)
+            if task is None or not (task.alone or task.avoid):
+                plain.append(index)
+                continue
+            avoid = self._avoided(task.avoid, line.shape)
+            if not task.alone and not avoid:
+                plain.append(index)
+                continue
+            room = line.open_slot(avoid)
+            line.set_apart(index, room, avoid)
+            if room is not None:
+                self._pick(line, job, room, (index,), alone=task.alone)
+                self._note(line, 1, 1)
+                if not task.alone:
+                    line.give_back((room,))
+        return plain
 
-def _fill(job: Job, rooms: list[_Room], now: Instant) -> list[Pick]:
-    """Deal the next tasks out evenly. One that ended in a death goes alone to an empty slot."""
-    wanted = sum(room.space for room in rooms)
-    indices = take(job, now, wanted)
-    tasks = job.tasks or {}
-    suspects = [i for i in indices if i in tasks and tasks[i].alone]
-    picks: list[Pick] = []
-    for index in suspects:
-        empty = next((room for room in rooms if room.slot.load == 0), None)
-        if empty is None:
-            break
-        rooms.remove(empty)
-        picks.append(_pick(job, empty, (index,), alone=True))
-    if suspects:
-        barred = frozenset(suspects)
-        indices = [index for index in indices if index not in barred]
-    start = 0
-    for place, room in enumerate(rooms):
-        left = len(indices) - start
-        if left <= 0:
-            break
-        share = min(room.space, -(-left // (len(rooms) - place)))
-        picks.append(_pick(job, room, tuple(indices[start : start + share]), alone=False))
-        start += share
-    return picks
+    def _avoided(self, worker: WorkerId, shape: Shape) -> WorkerId:
+        """The worker to avoid, if there is another."""
+        known = chain(self._seats, self._look.others())
+        others = (seat for seat in known if seat.worker != worker)
+        return worker if worker and any(suits(seat, shape) for seat in others) else NOBODY
 
+    def _deal(self, line: Line, job: Job, indices: list[Index], rooms: list[Room]) -> int:
+        """Deal the tasks out evenly, as far as they go; how many went."""
+        start = 0
+        for place, room in enumerate(rooms):
+            left = len(indices) - start
+            share = min(room.space, -(-left // (len(rooms) - place)))
+            self._pick(line, job, room, tuple(indices[start : start + share]), alone=False)
+            start += share
+        line.give_back(rooms)
+        return start
 
-def _pick(job: Job, room: _Room, indices: tuple[Index, ...], *, alone: bool) -> Pick:
-    seat, slot = room.seat, room.slot
-    if slot.shape is None:
-        slot.shape = shape_of(job)
-        seat.cpus_milli -= slot.shape[0]
-        seat.memory_bytes -= slot.shape[1]
-        seat.gpus -= slot.shape[2]
-    slot.load += len(indices)
-    slot.alone = alone
-    return Pick(seat.worker, seat.incarnation, slot.number, job.job_id, indices, alone)
+    def _pick(
+        self, line: Line, job: Job, room: Room, indices: tuple[Index, ...], *, alone: bool
+    ) -> None:
+        seat, slot = room.seat, room.slot
+        slot.load += len(indices)
+        slot.rank = max(slot.rank, line.asker.rank)
+        slot.alone = alone
+        room.space -= len(indices)
+        self._plan.picks.append(
+            Pick(
+                seat.worker, seat.incarnation, slot.number, job.job_id, indices, alone,
+                line.asker.rank,
+            )
+        )  # fmt: skip
+
+    def _serve_gang(self, line: Line, job: Job, portion: int) -> bool:
+        """All tasks of the job, or nothing: also while one of them waits for its time."""
+        indices = take(job, self._look.now, job.count)
+        if len(indices) < job.count or line.taken:
+            return True
+        if self._allowed(line, job) < len(indices):
+            line.is_blocked = line.is_bounded = True
+            return False
+        pick = place_gang(line, job, indices, self._placeable)
+        if pick is None:
+            line.is_blocked = True
+            return False
+        self._plan.gangs.append(pick)
+        line.taken += len(indices)
+        self._note(line, len(indices), len(indices))
+        return True
+
+    def _allowed(self, line: Line, job: Job) -> int:
+        """How many tasks may start, as far as bounds are concerned."""
+        most = job.spec.max_parallel
+        own = UNBOUNDED
+        if most:
+            # What was ended and still runs somewhere counts, too.
+            running = max(job.active, self._look.held().get(line.shape, 0))
+            own = most - running - line.started
+        if not self._look.ledger.is_bounded(line.shape):
+            return own
+        return min(own, self._look.ledger.room(line.shape))
+
+    def _note(self, line: Line, tasks: int, opened: int) -> None:
+        self._open -= opened
+        if not line.is_served:
+            line.is_served = True
+            self._plan.served.append(line.row)
+        if self._shares is not None:
+            self._shares.note(line.shape, opened)
+        if self._look.ledger.is_bounded(line.shape):
+            self._look.ledger.note(line.shape, tasks)
+
+def _rarity(seat: Seat) -> tuple[bool, int, WorkerId]:
+    total = seat.total
+    return (bool(total.gpus or total.named), -len(seat.open_slots), seat.worker)

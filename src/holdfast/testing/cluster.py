@@ -6,127 +6,46 @@ one to the next. The same seed gives the same run, so a failure is a number.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from heapq import heappop, heappush
 from random import Random
 from typing import Final
 
-from msgspec import structs
-
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Decision
-from holdfast.core.ids import Index, JobId, WorkerId
+from holdfast.core.ids import Index, JobId
 from holdfast.core.job import is_finished
 from holdfast.core.spec import STOP, JobSpec, RetryPolicy
 from holdfast.testing.clock import ManualClock, SeededDice
+from holdfast.testing.member import ASK_AGAIN_MS, GPUS, MEMORY, Action, Member
 from holdfast.testing.service import Service
-from holdfast.testing.stepped import SteppedExecutor, answer_to
-from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
-from holdfast.worker.agent import Agent
+from holdfast.testing.stepped import answer_to
+from holdfast.wire.exchange import Exchange, Reply
 
 TERM_MS: Final = 10_000
-ASK_AGAIN_MS: Final = 3_000
 WILD_MS: Final = 40_000
 CALM_MS: Final = 600_000
 IDLE_SPINS_MAX: Final = 50
-
-Action = Callable[[], None]
-
-
-class Member:
-    """One worker's process: an agent, its executor, and a clock that differs from all others."""
-
-    def __init__(self, cluster: "Cluster", name: str, incarnation: int, slots: int) -> None:
-        self.name = WorkerId(name)
-        self.incarnation = incarnation
-        self.is_alive = True
-        self.is_frozen = False
-        self.is_cut_off = False
-        self.executor = SteppedExecutor(slots, cluster.dice, failing=0.1)
-        capacity = Capacity(slots, slots * 1_000, 1 << 30, 0)
-        self.agent = Agent(self.name, incarnation, self.executor, capacity)
-        self._cluster = cluster
-        self._offset = cluster.dice.randrange(1, 10**6)
-        self._sent: Exchange | None = None
-
-    def now_ms(self) -> int:
-        return self._cluster.clock.now() + self._offset
-
-    def poll(self) -> None:
-        if not self.is_alive or self.is_frozen:
-            return
-        self.executor.advance(self.now_ms())
-        self._cluster.look_for_doubles(self)
-        exchange = self.agent.step(self.now_ms())
-        if exchange is not None:
-            # One lock a name: whoever is started again proves that the former process is dead.
-            hello = Hello("host", self.incarnation, "test", lock=self.name)
-            self._sent = exchange = structs.replace(exchange, hello=hello)
-            self._send(exchange)
-        dues = (self.executor.next_due(), self.agent.next_due(self.now_ms()))
-        due = min((due for due in dues if due), default=0)
-        if due:
-            self._cluster.wake(self, due - self._offset, self.poll)
-
-    def receive(self, reply: Reply) -> None:
-        if not self.is_alive or self.is_frozen or self.is_cut_off:
-            return
-        if reply.refused:
-            # Another of this name may be alive: say the very same again, later.
-            self._cluster.seen["refused"] += 1
-            return
-        for verdict in (*reply.verdicts, *reply.stops):
-            self._cluster.seen[verdict.verdict] += 1
-        if self._sent is not None and reply.number == self._sent.number:
-            self._sent = None
-        self.agent.receive(reply, self.now_ms())
-        self.poll()
-
-    def freeze_for(self, ms: int) -> None:
-        """The process is stopped and goes on later, with no idea that time has passed."""
-        self.is_frozen = True
-        self._cluster.after(ms, self._thaw)
-
-    def cut_off_for(self, ms: int) -> None:
-        """No message comes or goes; the process works on and does not know why nobody answers."""
-        self.is_cut_off = True
-        self._cluster.after(ms, self._reconnect)
-
-    def _reconnect(self) -> None:
-        self.is_cut_off = False
-
-    def leave(self) -> None:
-        """An orderly end: nothing more is taken, what runs is given back."""
-        self.agent.draining = True
-        self.agent.finish(0)
-        self.poll()
-
-    def _thaw(self) -> None:
-        self.is_frozen = False
-        if self._sent is not None:
-            self._send(self._sent)
-        self.poll()
-
-    def _send(self, exchange: Exchange) -> None:
-        self._cluster.carry(partial(self._cluster.deliver, self, exchange))
-        self._cluster.after(ASK_AGAIN_MS, partial(self._ask_again, exchange))
-
-    def _ask_again(self, exchange: Exchange) -> None:
-        """No answer yet: say the very same once more, as a transport does."""
-        if self.is_alive and not self.is_frozen and self._sent is exchange:
-            self._cluster.seen["asked again"] += 1
-            self._send(exchange)
+WANTED_MEMORY: Final = (0, MEMORY // 2 + 1, MEMORY // 3, 0)
+WANTED_GPUS: Final = (0, 0, 0, GPUS)
 
 
 class Cluster:
     """`faults` counts what was done to it, `seen` what came of that, `troubles` what went wrong.
     `only_disconnects`: workers are frozen and cut off and nothing else happens to anybody, so that
-    leases really run out; a coordinator that comes back gives each of them a new term."""
+    leases really run out; a coordinator that comes back gives each of them a new term.
+    `only_crowds`: of every second job no two tasks fit on one worker, and people keep taking away
+    what runs."""
 
     def __init__(
-        self, seed: int, *, workers: int = 3, jobs: int = 4, only_disconnects: bool = False
+        self,
+        seed: int,
+        *,
+        workers: int = 3,
+        jobs: int = 4,
+        only_disconnects: bool = False,
+        only_crowds: bool = False,
     ) -> None:
         self.dice = Random(seed)
         self.clock = ManualClock()
@@ -138,6 +57,7 @@ class Cluster:
         self.acknowledged: dict[str, JobId] = {}
         self._is_wild = True
         self._only_disconnects = only_disconnects
+        self._only_crowds = only_crowds
         self._heap: list[tuple[int, int, Action]] = []
         self._wakes: dict[object, int] = {}
         self._count = 0
@@ -247,7 +167,7 @@ class Cluster:
             count = self.dice.choice((1, 5, 20))
             self.wanted[key] = tuple(f"{key}:{n}".encode() for n in range(count))
         command = c.SubmitJob(
-            spec=_spec(is_bound=key[-1] in "02468"),
+            spec=_spec(int(key[-1]) % (2 if self._only_crowds else 4)),
             key=key,
             digest=key.encode(),
             items=self.wanted[key],
@@ -274,16 +194,28 @@ class Cluster:
             self._meddled.add((job_id, index))
         self.faults[type(command).__name__] += 1
 
+    def _take_away(self) -> None:
+        """Somebody does not want a task any more that is under way."""
+        holders = self.service.coordinator.state.holders.values()
+        running = [task for holder in holders for task in holder.leases.values()]
+        if running:
+            task = self.dice.choice(running)
+            self.service.do(c.KillTasks(job_id=task.job_id, indices=(task.index,)))
+            self._meddled.add((task.job_id, task.index))
+            self.faults["taken away"] += 1
+
     # --- what goes wrong ------------------------------------------------------------------------
 
     def _strike(self) -> None:
         if not self._is_wild:
             return
         blows = [self._freeze, self._cut_off]
-        if not self._only_disconnects:
+        if self._only_crowds:
+            blows += [self._lose_power] + 8 * [self._take_away]
+        elif not self._only_disconnects:
             blows += [self._lose_power, self._kill, self._drain, self._meddle]
         self.dice.choice(blows)()
-        self.after(self.dice.randrange(1, 4_000), self._strike)
+        self.after(self.dice.randrange(1, 1_000 if self._only_crowds else 4_000), self._strike)
 
     def _lose_power(self) -> None:
         survives = self.service.writing and self.dice.random() < 0.5
@@ -322,14 +254,17 @@ class Cluster:
         self.faults["worker frozen"] += 1
         self.dice.choice(self.members).freeze_for(self.dice.choice((1_000, 3 * TERM_MS)))
 
-    def look_for_doubles(self, member: Member) -> None:
-        """What must not outlive its lease never runs in two places, unless a person took it away
-        from the first."""
-        here = _bound_tasks(member)
+    def look_at_what_runs(self, member: Member) -> None:
+        """All of it together never takes more than there is. And what must not outlive its lease
+        never runs in two places, unless a person took it away from the first."""
+        if member.has_too_much():
+            self.troubles.append(f"{member.name} runs {member.executor.in_use()} at once")
+        self.seen["lingering"] += bool(member.executor.lingering())
+        here = member.bound_tasks()
         for other in self.members if here else ():
             if other is member or not other.is_alive or other.is_frozen:
                 continue
-            both = (here & _bound_tasks(other)) - self._meddled
+            both = (here & other.bound_tasks()) - self._meddled
             if both:
                 self.troubles.append(f"{member.name} and {other.name} both run {sorted(both)}")
 
@@ -372,20 +307,13 @@ class Cluster:
             self.troubles.append(f"committed twice: {twice}")
 
 
-def _bound_tasks(member: Member) -> set[tuple[JobId, Index]]:
-    """What runs here and must not outlive its lease."""
-    return {
-        (running.job_id, running.index)
-        for running in member.executor.running()
-        if member.executor.is_bound(running.lease_id)
-    }
-
-
-def _spec(*, is_bound: bool) -> JobSpec:
+def _spec(number: int) -> JobSpec:
+    """Every second job must not outlive its leases; some take so much that two do not fit."""
     retry = RetryPolicy(kind="fixed", delay_ms=500, jitter=0.5)
     return JobSpec(
         name="work", kind="function", target="work", retries=3, max_losses=1_000, retry=retry,
-        on_disconnect=STOP if is_bound else "",
+        on_disconnect="" if number % 2 else STOP, memory_bytes=WANTED_MEMORY[number],
+        gpus=WANTED_GPUS[number],
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from holdfast.wire.exchange import (
     Exchange,
     Failed,
     Hello,
+    Lingering,
     Released,
     Reply,
     Started,
@@ -40,6 +41,8 @@ class Post:
         occupied: int = 0,
         draining: bool = False,
         hello: Hello | None = None,
+        lingering: tuple[Lingering, ...] = (),
+        leaving: bool = False,
     ) -> None:
         """Say it without waiting for anything; the next turn may answer."""
         self.number = self.number + 1 if number is None else number
@@ -49,6 +52,7 @@ class Post:
         exchange = Exchange(
             self.name, self.incarnation, self.number, seen, capacity, started, done, failed,
             released, tuple(map(LeaseId, held)), occupied, draining, hello,
+            lingering, leaving,
         )  # fmt: skip
         self.service.exchanges.take(exchange, self.replies.append)
 

@@ -7,15 +7,18 @@ commands alone, never by writing into the state.
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.core import commands as c
 from holdfast.core.ids import Index, Instant, JobId, LeaseId
+from holdfast.core.placing import After, Placing
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.core.task import TaskState
 from holdfast.testing.world import World
 
 JOB = JobId("j")
+BEFORE = JobId("before")
 TERM_MS = 15_000
 SPEC = JobSpec(
     name="work",
@@ -25,6 +28,9 @@ SPEC = JobSpec(
     max_losses=1,
     retry=RetryPolicy(kind="fixed", delay_ms=1_000, jitter=0.0),
 )
+
+
+GANG = msgspec.structs.replace(SPEC, placing=Placing(gang=True))
 
 
 class Stage(Struct):
@@ -162,19 +168,66 @@ def _unschedulable() -> Stage:
     return Stage(world, TaskState.UNSCHEDULABLE)
 
 
+def _blocked() -> Stage:
+    world = World()
+    world.submit(BEFORE)
+    world.submit(JOB, spec=SPEC, items=(b"item",), after=(After(BEFORE),))
+    world.settle()
+    return Stage(world, TaskState.WAITING)
+
+
+def _blocked_and_aside() -> Stage:
+    stage = _blocked()
+    stage.world.did(c.RescheduleTask(job_id=JOB, index=Index(0)))
+    return stage
+
+
+def _killed_by_dependency() -> Stage:
+    stage = _blocked()
+    stage.world.did(c.KillJob(job_id=BEFORE))
+    stage.world.settle()
+    stage.state = TaskState.KILLED
+    return stage
+
+
+def _waiting_gang() -> Stage:
+    world = World()
+    world.submit(JOB, 2, spec=GANG)
+    return Stage(world, TaskState.WAITING)
+
+
+def _leased_gang() -> Stage:
+    stage = _waiting_gang()
+    stage.lease_id, _ = stage.world.grant_gang(JOB, "w", "other")
+    stage.state = TaskState.LEASED
+    return stage
+
+
+def _running_gang() -> Stage:
+    stage = _leased_gang()
+    stage.world.start(JOB, 0, stage.lease_id)
+    stage.state = TaskState.RUNNING
+    return stage
+
+
 STAGES: Final[dict[str, Callable[[], Stage]]] = {
     "fresh": _fresh,
     "fresh in an open job": _open,
     "fresh in a delayed job": _delayed_job,
     "fresh in a dated job": _dated_job,
+    "fresh in a blocked job": _blocked,
+    "fresh in a gang": _waiting_gang,
     "aside": _aside,
+    "aside in a blocked job": _blocked_and_aside,
     "backing off": _backing_off,
     "delayed": _delayed,
     "dated": _dated,
     "leased": _leased,
     "leased alone": lambda: _leased(alone=True),
+    "leased in a gang": _leased_gang,
     "leased by time": lambda: _leased(term_ms=TERM_MS),
     "running": _running,
+    "running in a gang": _running_gang,
     "running by time": lambda: _running(term_ms=TERM_MS),
     "running past its time": _run_out,
     "committed, owing one": lambda: _committed((b"mail",)),
@@ -184,6 +237,7 @@ STAGES: Final[dict[str, Callable[[], Stage]]] = {
     "quarantined": _quarantined,
     "killed by a person": _killed_by_person,
     "killed by a limit": _killed_by_limit,
+    "killed by its dependency": _killed_by_dependency,
     "unschedulable": _unschedulable,
 }
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.core.ids import LeaseId
 from holdfast.core.spec import STOP
-from holdfast.wire.exchange import Done, Failed, Item, Released, Run
+from holdfast.wire.exchange import Done, Failed, Item, Lingering, Released, Run
 from holdfast.worker.executor import Harvest, Running
 
 LONGEST_MS = 4_000
@@ -60,10 +60,11 @@ class SteppedExecutor:
 
     def assign(self, run: Run) -> None:
         attempts = [Attempt(run, item) for item in run.items]
-        if self._closed:
+        lane = self._lane_for(run)
+        if self._closed or lane is None:
             self._harvest.released.extend(_released(attempt) for attempt in attempts)
         else:
-            self._lanes[run.slot].extend(attempts)
+            lane.extend(attempts)
 
     def advance(self, now_ms: int) -> None:
         """Let time pass: what is over ends, what is next begins."""
@@ -130,8 +131,25 @@ class SteppedExecutor:
             for attempt in attempts
         )
 
-    def occupied(self) -> int:
-        return sum(bool(lane) and lane[0].given_up for lane in self._lanes)
+    def lingering(self) -> tuple[Lingering, ...]:
+        heads = [(number, lane[0]) for number, lane in enumerate(self._lanes) if lane]
+        return tuple(
+            Lingering(
+                head.item.lease_id, number, head.run.cpus_milli, head.run.memory_bytes,
+                head.run.gpus,
+            )
+            for number, head in heads
+            if head.given_up
+        )  # fmt: skip
+
+    def in_use(self) -> tuple[int, int, int]:
+        """Processors, memory and accelerators of everything that runs, wanted or not."""
+        runs = [lane[0].run for lane in self._lanes if lane and lane[0].since]
+        return (
+            sum(run.cpus_milli for run in runs),
+            sum(run.memory_bytes for run in runs),
+            sum(run.gpus for run in runs),
+        )
 
     def close(self, grace_ms: int) -> Harvest:
         self._closed = True
@@ -139,6 +157,13 @@ class SteppedExecutor:
             self._harvest.released.extend(_released(a) for a in lane if not a.given_up)
             lane.clear()
         return self.harvest()
+
+    def _lane_for(self, run: Run) -> deque[Attempt] | None:
+        """The lane of the run's slot, or one that stands in while that is stuck; as threads do."""
+        home = self._lanes[run.slot]
+        if not (home and home[0].given_up):
+            return home
+        return next((lane for lane in self._lanes if not lane), None)
 
     def _end_the_bound(self) -> None:
         for attempt in [attempt for lane in self._lanes for attempt in lane]:

@@ -18,6 +18,7 @@ from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import NO_LIMIT, JobSpec, RetryPolicy
 from holdfast.testing import strategies_fleet as fleet
 from holdfast.testing import strategies_schedules as schedules
+from holdfast.testing import strategies_ties as ties
 from holdfast.testing.throws import (
     ABSURD,
     WORKERS,
@@ -91,10 +92,12 @@ def _submit_job(world: World, dice: Random) -> c.Command:
     if dice.random() < 0.03:
         count = dice.choice((-1, 2**63, 10**30))
     key = dice.choice(KEYS)
+    spec = any_spec(dice)
+    placing = ties.any_placing(dice, whole=not is_open)
     soon = Instant(world.wall + dice.choice((1, 5_000, 60_000)))
     return c.SubmitJob(
         job_id=job_id,
-        spec=any_spec(dice),
+        spec=msgspec.structs.replace(spec, placing=placing),
         key=key,
         digest=dice.choice((b"", b"one")) if key else b"",
         items=items,
@@ -103,6 +106,7 @@ def _submit_job(world: World, dice: Random) -> c.Command:
         delay_ms=dice.choice((0, 0, 0, 2_000, *ABSURD[:1])),
         not_before_wall=dice.choice((Instant(0),) * 5 + (soon,)),
         deadline_wall=dice.choice((Instant(0),) * 5 + (soon,)),
+        **ties.any_ties(world, dice, key),
     )
 
 
@@ -135,7 +139,7 @@ def _grant_leases(world: World, dice: Random) -> c.Command:
     return c.GrantLeases(
         job_id=job_id, worker=worker, incarnation=dice.choice((1, 1, 2)), slot=dice.randrange(2),
         indices=indices, term_ms=term_ms if dice.random() < 0.98 else -1,
-        alone=dice.random() < 0.1,
+        alone=dice.random() < 0.1, rank=dice.choice((None, None, 0, 3)),
     )  # fmt: skip
 
 
@@ -220,7 +224,8 @@ def _reschedule_task(world: World, dice: Random) -> c.Command:
 def _retry_tasks(world: World, dice: Random) -> c.Command:
     job_id = a_job_id(world, dice)
     indices = some_indices(world, dice, job_id) if dice.random() < 0.4 else ()
-    return c.RetryTasks(job_id=job_id, indices=indices)
+    spec = ties.edited_spec(world, dice, job_id)
+    return c.RetryTasks(job_id=job_id, indices=indices, spec=spec)
 
 
 def _confirm_delivery(world: World, dice: Random) -> c.Command:
@@ -250,6 +255,7 @@ def _tick(world: World, dice: Random) -> c.Command:
         keep_requests_ms=dice.choice((0, 10_000)),
         most=dice.choice((1, 1_000)),
         silent=tuple(world.state.open_jobs) if dice.random() < 0.1 else (),
+        reasons=tuple((job_id, "nobody has a gpu") for job_id in world.state.jobs),
     )
 
 
@@ -282,6 +288,12 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.ResumeQueue: fleet.resume_queue,
     c.RegisterEndpoint: fleet.register_endpoint,
     c.RemoveEndpoint: fleet.remove_endpoint,
+    c.SettleTies: ties.settle_ties,
+    c.GrantGang: ties.grant_gang,
+    c.CommitGang: ties.commit_gang,
+    c.PreemptAttempts: ties.preempt_attempts,
+    c.SetLimit: ties.set_limit,
+    c.ClearLimit: ties.clear_limit,
     s.SetSchedule: schedules.set_schedule,
     s.RemoveSchedule: schedules.remove_schedule,
     s.PauseSchedule: schedules.pause_schedule,
@@ -294,5 +306,6 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (
     c.GrantLeases, c.GrantLeases, c.GrantLeases, c.GrantLeases, c.StartAttempts, c.StartAttempts,
     c.CommitTasks, c.FailAttempt, c.FailAttempt, c.ConfirmDelivery, c.ExtendLeases, c.RetryTasks,
+    c.SettleTies, c.GrantGang, c.CommitGang,
 )  # fmt: skip
 _WEIGHTED: Final[tuple[type[c.Command], ...]] = (*MAKERS, *_FREQUENT, *_FREQUENT, *_FREQUENT)

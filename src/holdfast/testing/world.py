@@ -5,6 +5,7 @@ Every accepted command passes through bytes before it is applied, so a test meet
 that a restart would. There is no disk, no network and no worker: tests that need those use others.
 """
 
+from collections.abc import Container
 from typing import Any
 
 from holdfast.core import commands as c
@@ -16,6 +17,7 @@ from holdfast.core.events import AnyEvent, LeasesGranted
 from holdfast.core.freeze import fingerprint, freeze, thaw
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import Violation, Watch, check
+from holdfast.core.job import Job
 from holdfast.core.ready import take
 from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.core.reports import Done, Failed, Released, Started
@@ -45,6 +47,9 @@ class World:
 
     def do(self, command: c.Command, *, request_id: str = "", reason: str = "") -> Decision:
         """Decide, and where something became true, write it down and fold what was written."""
+        if isinstance(command, c.SettleTies):
+            for job_id in command.jobs:
+                self.state.unsettled.pop(job_id, None)
         decision = decide(self.state, command, self.now)
         if isinstance(decision, Accepted) and decision.events:
             name = type(command).__name__
@@ -133,6 +138,11 @@ class World:
             apply(self.state, record, position)
             self.violations.extend(self.watch.feed(position, record))
 
+    def settle(self) -> None:
+        """Judge whoever is tied to what has ended, until nothing more follows."""
+        while self.state.unsettled:
+            self.did(c.SettleTies(jobs=tuple(self.state.unsettled)))
+
     # --- the common errands ---------------------------------------------------------------------
 
     def submit(
@@ -148,14 +158,41 @@ class World:
         delay_ms: int = 0,
         not_before_wall: int = 0,
         deadline_wall: int = 0,
+        **ties: Any,
     ) -> Decision:
         return self.do(
             c.SubmitJob(
                 job_id=JobId(job_id), spec=spec, key=key, digest=digest, items=items,
                 count=0 if items else count, sealed=sealed, delay_ms=delay_ms,
                 not_before_wall=Instant(not_before_wall), deadline_wall=Instant(deadline_wall),
+                **ties,
             )
         )  # fmt: skip
+
+    def grant_gang(
+        self, job_id: str, *workers: str, term_ms: int = 0, rank: int | None = None
+    ) -> tuple[LeaseId, ...]:
+        """Lease task after task of a gang to these workers, and say under which ids."""
+        members = tuple(
+            c.Member(Index(index), WorkerId(worker), 1, index, term_ms)
+            for index, worker in enumerate(workers)
+        )
+        decision = self.do(c.GrantGang(job_id=JobId(job_id), members=members, rank=rank))
+        granted = decision.events if isinstance(decision, Accepted) else ()
+        return tuple(g.first_lease for g in granted if isinstance(g, LeasesGranted))
+
+    def commit_gang(self, job_id: str) -> Decision:
+        """Every member that is held reports its result."""
+        tasks = (self.state.jobs[JobId(job_id)].tasks or {}).values()
+        members = tuple(
+            c.Finished(
+                task.worker, task.incarnation,
+                Done(task.job_id, task.index, task.lease_id, 0, b"ok"),
+            )
+            for task in tasks
+            if task.lease_id
+        )  # fmt: skip
+        return self.do(c.CommitGang(job_id=JobId(job_id), members=members))
 
     def grant(
         self,
@@ -244,5 +281,15 @@ class World:
         self.state.ready.wake(self.state.jobs, self.now)
         return {
             job.job_id: sorted(take(job, self.now, job.count))
-            for job in self.state.ready.line(self.state.jobs, self.now)
+            for job in in_line(self.state, self.now)
         }
+
+
+def in_line(state: State, now: Instant, paused: Container[str] = ()) -> list[Job]:
+    """The jobs with something to lease, most urgent first, oldest first."""
+    found: list[tuple[int, Position, Job]] = []
+    for row in state.ready.rows(state.jobs, now, paused):
+        while row.head is not None:
+            found.append((-row.priority, row.head.position, row.head))
+            row.advance()
+    return [job for _, _, job in sorted(found, key=lambda entry: entry[:2])]

@@ -18,6 +18,7 @@ __all__ = [
     "Failed",
     "Hello",
     "Item",
+    "Lingering",
     "Released",
     "Reply",
     "Run",
@@ -43,7 +44,8 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     and answered) before it runs, so that a task which kills its host is found by name.
     `on_disconnect` says what becomes of an attempt whose lease can no longer be renewed, and
     `memory_bytes` how much memory it may use; zero for no bound. `bundle` is the digest of the code
-    it needs, which the worker fetches; empty for none.
+    it needs, which the worker fetches; empty for none. `cpus_milli`, `memory_bytes` and `gpus` are
+    what an attempt takes of the worker for as long as it really runs.
     """
 
     job_id: JobId
@@ -58,15 +60,34 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     on_disconnect: str = ""
     memory_bytes: int = 0
     bundle: str = ""
+    cpus_milli: int = 0
+    gpus: int = 0
+    resources: tuple[tuple[str, int], ...] = ()
+
+
+class Lingering(Struct, frozen=True, array_like=True, gc=False):
+    """An attempt that is over for everybody else and still runs: where, and what it takes.
+
+    It is told with the attempt, because a coordinator that was started since does not know it.
+    """
+
+    lease_id: LeaseId
+    slot: int
+    cpus_milli: int
+    memory_bytes: int
+    gpus: int
+    resources: tuple[tuple[str, int], ...] = ()
 
 
 class Capacity(Struct, frozen=True, array_like=True, gc=False):
-    """What a worker offers. `slots` bounds how many attempts run at once."""
+    """What a worker offers. `slots` bounds how many attempts run at once; `resources` are named
+    amounts beyond the usual, in thousandths."""
 
     slots: int
     cpus_milli: int
     memory_bytes: int
     gpus: int
+    resources: tuple[tuple[str, int], ...] = ()
 
 
 class Hello(Struct, frozen=True, array_like=True):
@@ -85,7 +106,13 @@ class Hello(Struct, frozen=True, array_like=True):
 
 
 class Exchange(Struct, frozen=True, array_like=True):
-    """One message of a worker. Reports are repeated until a reply names this number."""
+    """One message of a worker. Reports are repeated until a reply names this number.
+
+    `held` are the leases it has a right to, as far as it knows. `lingering` are attempts that have
+    none any more and still run, and `occupied` is how many slots they keep: nothing else fits there
+    until a later exchange names them no more. `leaving`: these are its last words. Nothing runs
+    there, nothing will, and its name is free.
+    """
 
     worker: WorkerId
     incarnation: int
@@ -100,6 +127,8 @@ class Exchange(Struct, frozen=True, array_like=True):
     occupied: int
     draining: bool
     hello: Hello | None = None
+    lingering: tuple[Lingering, ...] = ()
+    leaving: bool = False
 
 
 def is_empty(exchange: Exchange) -> bool:
@@ -125,7 +154,9 @@ class Reply(Struct, frozen=True, array_like=True):
     those of `runs` included. The worker counts it from when it sent the exchange, so that it never
     believes in a lease longer than the coordinator does. Zero where leases do not end by time.
     `drain`: an operator wants this worker to take nothing more and to give back what it has not
-    started, for as long as replies say so.
+    started, for as long as replies say so. `kept`: results in this exchange that belong to gangs
+    and are neither accepted nor lost before the last of the gang has come. The worker goes on
+    holding them, tells them again when it is asked who it is, and hears of each as of a stop.
     """
 
     number: int
@@ -137,3 +168,4 @@ class Reply(Struct, frozen=True, array_like=True):
     who: bool = False
     good_ms: int = 0
     drain: bool = False
+    kept: tuple[LeaseId, ...] = ()

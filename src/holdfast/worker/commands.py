@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.ids import LeaseId
-from holdfast.wire.exchange import Done, Run
+from holdfast.wire.exchange import Done, Lingering, Run
 from holdfast.worker.captures import STREAMS, CaptureFile
 from holdfast.worker.errands import (
     Ended,
@@ -242,9 +242,8 @@ class CommandExecutor:
         lane = self._lanes[slot]
         return bool(lane.queue) or lane.current is not None
 
-    def occupied(self) -> int:
-        leases = [lane.lease for lane in self._lanes]
-        return sum(lease is not None and self._leases.is_given_up(lease) for lease in leases)
+    def lingering(self) -> tuple[Lingering, ...]:
+        return self._leases.lingering({})
 
     def close(self, grace_ms: int) -> Harvest:
         self._is_closed = True

@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from holdfast.core.ids import Index, JobId, LeaseId
-from holdfast.wire.exchange import Done, Failed, Released, Run
+from holdfast.wire.exchange import Done, Failed, Lingering, Released, Run
 
 
 class Running(Struct, frozen=True, gc=False):
@@ -74,8 +74,9 @@ class Executor(Protocol):
         agent: asked to end then, killed by then. An executor that can see to it while the agent is
         frozen does; the others leave it to `stop`."""
 
-    def occupied(self) -> int:
-        """Lanes held by attempts that were given up and have not returned."""
+    def lingering(self) -> tuple[Lingering, ...]:
+        """The attempts that were given up and may still run, with the lanes they run in. Each is
+        told until a harvest has taken in its end."""
 
     def close(self, grace_ms: int) -> Harvest:
         """Stop starting, wait up to `grace_ms` for what runs, then end it.

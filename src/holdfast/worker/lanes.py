@@ -4,11 +4,11 @@ The agent asks from one thread; attempts end in others. Whatever ends comes here
 and this book decides whether anybody still wants it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from holdfast.core.ids import LeaseId
-from holdfast.wire.exchange import Done, Failed, Item, Released, Run
+from holdfast.wire.exchange import Done, Failed, Item, Lingering, Released, Run
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.troubles import Trouble
 
@@ -74,6 +74,21 @@ class Leases:
     def wanted(self) -> Iterator[Entry]:
         """What is held and still waited for."""
         return (entry for lease_id, entry in self._held.items() if lease_id not in self._given_up)
+
+    def lingering(self, lanes: Mapping[LeaseId, int]) -> tuple[Lingering, ...]:
+        """What was given up and is not answered for: it may run, in the lane that has it or in
+        that of its slot."""
+        if not self._given_up:
+            return ()
+        # A copy in one step: somebody else may be looking while the agent's thread adds to it.
+        found = [self._held.get(lease_id) for lease_id in sorted(self._given_up)]
+        return tuple(
+            Lingering(
+                item.lease_id, lanes.get(item.lease_id, run.slot), run.cpus_milli,
+                run.memory_bytes, run.gpus, run.resources,
+            )
+            for run, item in filter(None, found)
+        )  # fmt: skip
 
     def running(self, entry: Entry, since_ms: int) -> Running:
         run, item = entry

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from msgspec import structs
 
 from holdfast.core.ids import LeaseId
-from holdfast.wire.exchange import Item, Released, Run
+from holdfast.wire.exchange import Item, Lingering, Released, Run
 from holdfast.worker.executor import Executor, Harvest, Running
 from holdfast.worker.lanes import failed
 from holdfast.worker.troubles import Trouble
@@ -109,8 +109,8 @@ class MixedExecutor:
         self._functions.hold_until(ends_ms, kill_ms)
         self._commands.hold_until(ends_ms, kill_ms)
 
-    def occupied(self) -> int:
-        return self._functions.occupied() + self._commands.occupied()
+    def lingering(self) -> tuple[Lingering, ...]:
+        return (*self._functions.lingering(), *self._commands.lingering())
 
     def close(self, grace_ms: int) -> Harvest:
         """Both at once: each may have to wait for what it ends."""

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from holdfast.core.ids import LeaseId
-from holdfast.wire.exchange import Item, Released, Run
+from holdfast.wire.exchange import Item, Lingering, Released, Run
 from holdfast.wire.http import FIRST_PAUSE_S, LONGEST_PAUSE_S, Unreachable
 from holdfast.worker.bundles import BundleCache, Closed
 from holdfast.worker.executor import Executor, Harvest, Running
@@ -87,10 +87,11 @@ class SuppliedExecutor:
             for report in reports:
                 self._given_up.discard(report.lease_id)
                 self._forget(report.lease_id)
-        if self._given_up and not self._inside.occupied():
-            for lease_id in self._given_up:
+        if self._given_up:
+            lingering = {attempt.lease_id for attempt in self._inside.lingering()}
+            for lease_id in self._given_up - lingering:
                 self._forget(lease_id)
-            self._given_up.clear()
+            self._given_up &= lingering
         return whole
 
     def running(self) -> list[Running]:
@@ -117,8 +118,8 @@ class SuppliedExecutor:
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         self._inside.hold_until(ends_ms, kill_ms)
 
-    def occupied(self) -> int:
-        return self._inside.occupied()
+    def lingering(self) -> tuple[Lingering, ...]:
+        return self._inside.lingering()
 
     def close(self, grace_ms: int) -> Harvest:
         self._closed.set()

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from holdfast.core.ids import JobId, LeaseId
-from holdfast.wire.exchange import Done, Run
+from holdfast.wire.exchange import Done, Lingering, Run
 from holdfast.worker.bell import Bell
 from holdfast.worker.calls import Calls
 from holdfast.worker.copies import Original, end_copy
@@ -159,7 +159,8 @@ class Lane:
 
 class ThreadExecutor:
     """Lanes that are threads. See `holdfast.worker.executor.Executor` for what each method owes.
-    All share one interpreter, so none has the code of a bundle; `bundles`: it is run without."""
+    All share one interpreter, so none has the code of a bundle; `bundles`: it is run without. They
+    share one environment too, so no task finds there what it is."""
 
     def __init__(
         self,
@@ -236,8 +237,13 @@ class ThreadExecutor:
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         """Left to whoever calls `stop`."""
 
-    def occupied(self) -> int:
-        return sum(map(self._is_stuck, self._lanes))
+    def lingering(self) -> tuple[Lingering, ...]:
+        lanes = {
+            current[0][1].lease_id: number
+            for number, lane in enumerate(self._lanes)
+            if (current := lane.current) is not None
+        }
+        return self._leases.lingering(lanes)
 
     def close(self, grace_ms: int) -> Harvest:
         self._closing = True

@@ -16,7 +16,7 @@ from holdfast.core.job import job_state
 from holdfast.core.reports import Done, Started
 from holdfast.core.spec import JobSpec
 from holdfast.testing.stages import JOB, Stage, stage_of
-from holdfast.testing.world import World
+from holdfast.testing.world import World, in_line
 
 FRAGILE = JobSpec(name="n", kind="k", target="t", max_losses=0, max_failed_tasks=0)
 
@@ -285,7 +285,7 @@ def test_jobs_stand_in_line_after_a_restart_as_they_came() -> None:
         (lease_id,) = world.grant(job_id)
         world.release(job_id, 0, lease_id)
     thawed = thaw(freeze(world.state))
-    line = [job.job_id for job in thawed.ready.line(thawed.jobs, world.now)]
+    line = [job.job_id for job in in_line(thawed, world.now)]
     assert line == ["a", "b", "c", "d"]
 
 

@@ -10,7 +10,7 @@ from holdfast.core.freeze import fingerprint, freeze, thaw
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, WorkerId
 from holdfast.core.spec import JobSpec
 from holdfast.testing.stages import JOB, Stage, stage_of
-from holdfast.testing.world import World
+from holdfast.testing.world import World, in_line
 
 W = WorkerId("w")
 
@@ -86,13 +86,12 @@ def test_a_paused_queue_offers_nothing_and_others_go_on() -> None:
     world.submit("b", 1)
     world.did(c.PauseQueue(queue="slow"))
     assert world.did(c.PauseQueue(queue="slow")) == ()
-    ready = world.state.ready
-    offered = [j.job_id for j in ready.line(world.state.jobs, world.now, (), world.state.paused)]
+    offered = [j.job_id for j in in_line(world.state, world.now, world.state.paused)]
     assert offered == ["b"]
     survives(world)
     world.did(c.ResumeQueue(queue="slow"))
     assert world.did(c.ResumeQueue(queue="slow")) == ()
-    offered = [j.job_id for j in ready.line(world.state.jobs, world.now, (), world.state.paused)]
+    offered = [j.job_id for j in in_line(world.state, world.now, world.state.paused)]
     assert offered == ["a", "b"]
     assert code(world.do(c.PauseQueue(queue=""))) == Reason.INVALID
 

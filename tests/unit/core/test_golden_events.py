@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant
-from holdfast.core.ids import Index, Instant, LeaseId, Position, WorkerId
+from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.placing import After, Constraint, Placing
 from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.core.schedule import Definition, Timing
@@ -23,6 +23,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
 )  # fmt: skip
 SAMPLES: dict[type, Any] = {
     JobSpec: JobSpec(name="n", kind="k", target="t"),
+    After: After(JobId("j"), 3, "failure"),
     Definition: Definition(
         timing=Timing(cron="0 3 * * *", zone="Europe/Berlin"),
         spec=JobSpec(name="n", kind="k", target="t"), items=(b"item",),
@@ -117,6 +118,21 @@ def test_bytes_written_long_ago_are_read_as_the_same_event(name: str) -> None:
     (event,) = record.events
     assert type(event).__name__ == name
     assert event == sample_event(type(event))
+
+
+@pytest.mark.parametrize("kind", [e.JobSubmitted, e.LeasesGranted])
+def test_an_event_from_before_it_grew_is_read_with_what_was_meant_then(
+    kind: type[e.Event],
+) -> None:
+    """A field that was added later is missing in older logs: its default is what held then."""
+    later = [field for field in msgspec.structs.fields(kind) if not field.required]
+    before = msgspec.structs.replace(
+        sample_event(kind), **{field.name: field.default for field in later}
+    )
+    *envelope, (values,) = msgspec.msgpack.decode(bytes.fromhex(written(before)))
+    shorter = msgspec.msgpack.encode([*envelope, [values[: -len(later)]]])
+    assert later
+    assert decode_record(shorter).events == (before,)
 
 
 def test_an_event_of_a_type_nobody_knows_is_refused_not_skipped() -> None:

@@ -1,7 +1,6 @@
 """Every check finds what it is there to find: each is shown a state broken in its own way."""
 
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,13 +10,14 @@ from holdfast.core import invariants
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import CHECKS, check
 from holdfast.core.job import Job
-from holdfast.core.ready import shape_of
+from holdfast.core.line import Line
 from holdfast.core.schedule import Definition, Schedule, Timing
+from holdfast.core.shape import shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, Endpoint, Task, TaskState
 from holdfast.core.violation import Finding, found
-from holdfast.testing.stages import JOB, STAGES, stage_of
+from holdfast.testing.stages import BEFORE, JOB, STAGES, stage_of
 from holdfast.testing.world import World
 
 Break = Callable[[State, Job], object]
@@ -31,7 +31,7 @@ def set_cell(index: int, cell: int) -> Break:
     return lambda state, job: job.states.__setitem__(index, cell)
 
 
-def line_of(state: State) -> deque[JobId]:
+def line_of(state: State) -> Line:
     """The only line there is."""
     (line,) = state.ready.queues.values()
     return line
@@ -44,6 +44,11 @@ def put(name: str, value: object) -> Break:
 
 def put_job(name: str, value: object) -> Break:
     return lambda state, job: setattr(job, name, value)
+
+
+def put_end(job: Job) -> None:
+    """Let a job of one task have succeeded."""
+    job.states[0], job.unfinished = TaskState.SUCCEEDED, 0
 
 
 def two_under_one_lease(state: State, job: Job) -> None:
@@ -125,7 +130,7 @@ PLANTED: dict[str, tuple[str, str, Break]] = {
         "J7", "succeeded", lambda state, job: state.finished.append(job.job_id),
     ),
     "a job twice in line": (
-        "J7", "fresh", lambda state, job: line_of(state).append(job.job_id),
+        "J7", "fresh", lambda state, job: line_of(state).add(job.position, job.job_id),
     ),
     "a job in the wrong line": (
         "J7",
@@ -143,6 +148,28 @@ PLANTED: dict[str, tuple[str, str, Break]] = {
     "a commit behind the log": ("C1", "committed, owing one", put("committed", Position(99))),
     "a waiting task that owes": ("C1", "aside", put("owed", (0,))),
     "a commit that could run again": ("C1", "committed, owing one", put_job("payloads", [b"x"])),
+    "a blocked job that is held": ("J8", "running", put_job("blocked", True)),
+    "a tie in no book": (
+        "J8", "fresh in a blocked job", lambda state, job: state.dependents.clear(),
+    ),
+    "a tie in a book alone": (
+        "J8", "fresh", lambda state, job: state.dependents.update({BEFORE: {JOB: None}}),
+    ),
+    "an awaited task in a book alone": (
+        "J8", "fresh", lambda state, job: state.awaited.update({BEFORE: {Index(0): {JOB: None}}}),
+    ),
+    "a job to wait for that is gone": (
+        "J8", "fresh in a blocked job", lambda state, job: state.jobs.pop(BEFORE),
+    ),
+    "a child without its parent": ("J8", "fresh", put_job("parent", BEFORE)),
+    "a job that nobody unblocks": (
+        "J8", "fresh in a blocked job", lambda state, job: put_end(state.jobs[BEFORE]),
+    ),
+    "half a gang": ("G1", "leased in a gang", put_job("active", 1)),
+    "half a gang's commits": (
+        "G1", "fresh in a gang", set_cell(0, TaskState.SUCCEEDED),
+    ),
+    "a gang that is still open": ("G1", "fresh in a gang", put_job("sealed", False)),
     "more failures than the budget": ("B1", "backing off", put("failures", 2)),
     "more losses than the budget": ("B1", "backing off", put("losses", 2)),
     "a negative budget": ("B1", "backing off", put("failures", -1)),

@@ -4,10 +4,11 @@ from random import Random
 
 from holdfast.core import commands as c
 from holdfast.core.ids import NEVER, Index, Instant, JobId
-from holdfast.core.ready import Shape, shape_of, take
+from holdfast.core.ready import count_leasable, take
+from holdfast.core.shape import shape_of
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.testing.stages import JOB
-from holdfast.testing.world import World
+from holdfast.testing.world import World, in_line
 
 
 def spec(*, target: str = "t", priority: int = 0, bundle: str = "") -> JobSpec:
@@ -17,7 +18,7 @@ def spec(*, target: str = "t", priority: int = 0, bundle: str = "") -> JobSpec:
 def line(world: World) -> list[str]:
     ready = world.state.ready
     ready.wake(world.state.jobs, world.now)
-    return [job.job_id for job in ready.line(world.state.jobs, world.now)]
+    return [job.job_id for job in in_line(world.state, world.now)]
 
 
 def taken(world: World, limit: int) -> list[int]:
@@ -78,16 +79,17 @@ def test_urgent_first_then_as_they_came_whatever_their_shape() -> None:
     assert line(world) == ["high", "a", "b", "c", "d", "low"]
 
 
-def test_a_shape_that_was_closed_on_the_way_is_not_offered_again() -> None:
+def test_jobs_of_one_priority_and_shape_are_one_row() -> None:
     world = World()
     for name, target in (("a", "x"), ("b", "y"), ("c", "x"), ("d", "y")):
         world.submit(name, spec=spec(target=target))
-    closed: set[Shape] = set()
-    seen = []
-    for job in world.state.ready.line(world.state.jobs, world.now, closed):
-        seen.append(job.job_id)
-        closed.add(shape_of(world.state.jobs[JobId("a")]))
-    assert seen == ["a", "b", "d"]
+    rows = world.state.ready.rows(world.state.jobs, world.now)
+    assert [(row.shape.code, row.count) for row in rows] == [("x", 2), ("y", 2)]
+    assert [row.head.job_id for row in rows if row.head] == ["a", "b"]
+    rows[0].advance()
+    assert rows[0].head is world.state.jobs[JobId("c")]
+    rows[0].advance()
+    assert rows[0].head is None
 
 
 def test_a_job_leaves_the_line_with_its_last_task_and_comes_back_with_one() -> None:
@@ -194,3 +196,33 @@ def test_code_of_another_bundle_is_another_shape() -> None:
     shapes = {name: shape_of(world.state.jobs[JobId(name)]) for name in "abcd"}
     assert shapes["b"] == shapes["d"]
     assert len(set(shapes.values())) == 3
+
+
+def test_a_row_counts_what_waits_of_its_head_and_of_all_behind_it() -> None:
+    world = World()
+    world.submit("a", 3)
+    world.submit("b", 4)
+    world.submit("c", 1)
+    (row,) = world.state.ready.rows(world.state.jobs, world.now)
+    assert (row.waiting(100), row.waiting(5), row.waiting(0)) == (8, 5, 0)
+    row.advance()
+    assert row.waiting(100) == 5
+    assert row.head is not None
+    assert row.head.job_id == "b"
+    (lease,) = world.grant("a", 0)
+    world.release("a", 0, lease)
+    world.grant("b", 1)
+    (row,) = world.state.ready.rows(world.state.jobs, world.now)
+    assert row.waiting(100) == 7
+
+
+def test_what_waits_for_its_time_is_not_counted() -> None:
+    world = World()
+    again = RetryPolicy("fixed", 1_000)
+    world.submit("a", 3, spec=JobSpec(name="n", kind="k", target="t", retries=3, retry=again))
+    (lease,) = world.grant("a", 0)
+    world.start("a", 0, lease)
+    world.fail("a", 0, lease)
+    assert count_leasable(world.state.jobs["a"], world.now, 9) == 2
+    world.submit("b", 3, delay_ms=1_000)
+    assert count_leasable(world.state.jobs["b"], world.now, 9) == 0

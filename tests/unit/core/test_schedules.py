@@ -178,7 +178,7 @@ def test_overlap_replace_stops_the_run_before_in_the_same_record() -> None:
     events = world.did(firing(SECOND, THIRD))
     assert names(events) == ["JobCancelled", "TasksKilled", "JobSubmitted", "ScheduleFired"]
     job = world.state.jobs[former]
-    assert (job_state(job), job.cause) == (JobState.FAILED, "replaced")
+    assert (job_state(job), job.cause) == (JobState.KILLED, "replaced")
     assert len(world.state.jobs) == 2
     survives(world)
 

@@ -19,15 +19,18 @@ from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, LeaseId, Position,
 from holdfast.core.job import state_of
 from holdfast.core.lease import LeaseState
 from holdfast.core.schedule import Definition, Timing
+from holdfast.core.seen import MOVES
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.core.task import TaskState
 from holdfast.core.transactions import RENDERERS
-from holdfast.core.watch import JUDGES, MOVES
+from holdfast.core.watch import JUDGES
 from holdfast.testing.stages import JOB, STAGES, Stage, stage_of
 from holdfast.testing.strategies import MAKERS
 
 WORKER = WorkerId("w")
+TERMS = JobSpec(name="work", kind="function", target="work", priority=9)
+BLOCKED = ("fresh in a blocked job", "aside in a blocked job")
 
 
 def an_end(stage: Stage) -> e.End:
@@ -132,6 +135,12 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
     ),
     e.TokenRevoked: lambda _: e.TokenRevoked(token_id="t"),
     e.TokensExpired: lambda _: e.TokensExpired(token_ids=("t",)),
+    e.JobUnblocked: lambda _: e.JobUnblocked(job_id=JOB, schedule_by=NEVER),
+    e.JobRespecified: lambda _: e.JobRespecified(job_id=JOB, spec=TERMS),
+    e.LimitSet: lambda _: e.LimitSet(
+        scope="user", name="ann", running=1, starts=0, per_ms=0, weight=1
+    ),
+    e.LimitCleared: lambda _: e.LimitCleared(scope="user", name="ann"),
     e.ScheduleSet: lambda _: e.ScheduleSet(
         name="s", definition=A_DEFINITION, next_wall=Instant(10**7)
     ),
@@ -154,13 +163,15 @@ def fold(stage: Stage, event: e.Event) -> None:
 
 
 def is_possible(name: str, stage: Stage, event: type[e.Event]) -> bool:
-    """The table, and the four things a state alone does not tell."""
+    """The table, and the five things a state alone does not tell."""
     if event not in task.TRANSITIONS[stage.state]:
         return False
+    if event is e.LeasesGranted:
+        return name not in BLOCKED
     if event is e.TaskDue:
         return name == "dated"
     if event is e.TasksRetried:
-        return name in ("quarantined", "killed by a limit")
+        return name in ("quarantined", "killed by a limit", "killed by its dependency")
     if event is e.EffectDelivered:
         return name == "committed, owing two"
     return event is not e.TaskDone or name == "committed, owing one"
@@ -208,8 +219,8 @@ def status_of(state: State, lease_id: LeaseId) -> AttemptStatus:
 
 # One stage for each fate of an attempt, and the events that can befall one.
 ATTEMPTS = {
-    AttemptStatus.LEASED: ("leased", "leased alone", "leased by time"),
-    AttemptStatus.IN_PROGRESS: ("running", "running by time"),
+    AttemptStatus.LEASED: ("leased", "leased alone", "leased by time", "leased in a gang"),
+    AttemptStatus.IN_PROGRESS: ("running", "running by time", "running in a gang"),
     AttemptStatus.COMMITTED: ("committed, owing one", "committed, owing two"),
     AttemptStatus.DONE: ("succeeded",),
     AttemptStatus.ABORTED: ("aside", "backing off", "quarantined", "killed by a person"),

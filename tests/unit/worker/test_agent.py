@@ -7,7 +7,7 @@ from msgspec import structs
 
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.testing.stepped import SteppedExecutor, answer_to
-from holdfast.wire.exchange import Capacity, Exchange, Item, Reply, Run, Verdict
+from holdfast.wire.exchange import Capacity, Exchange, Item, Lingering, Reply, Run, Verdict
 from holdfast.worker.agent import SIGNS_A_TERM, START_REPORT_MS, Agent
 
 JOB = JobId("1")
@@ -190,20 +190,22 @@ def test_what_lost_its_right_is_stopped_and_never_reported() -> None:
 def test_a_timeout_ends_the_attempt_and_its_lane_counts_as_lost_until_it_returns() -> None:
     bench = Bench()
     bench.sent()
-    bench.agent.receive(a_reply(1, a_run(5, timeout_ms=1)))
+    run = structs.replace(a_run(5, timeout_ms=1), cpus_milli=2_000, memory_bytes=7, gpus=1)
+    bench.agent.receive(a_reply(1, run))
     bench.executor.advance(NOW)
     assert bench.agent.next_due(NOW) == NOW + 1
     report = bench.sent(NOW + 1)
     (failed,) = report.failed
     assert (failed.lease_id, failed.reason, report.occupied) == (5, "timed_out", 1)
+    assert report.lingering == (Lingering(LeaseId(5), 0, 2_000, 7, 1),)
     assert "0.001 s" in failed.error
     bench.agent.receive(a_reply(report.number))
     parked = bench.sent(NOW + 2)
-    assert (parked.occupied, parked.done) == (1, ())
+    assert (parked.lingering, parked.done) == (report.lingering, ())
     # The function returns at last: its result is nobody's, but the lane is news.
     bench.executor.advance(NOW + TAKES_MS)
     free = bench.sent(NOW + TAKES_MS)
-    assert (free.occupied, free.done) == (0, ())
+    assert (free.occupied, free.lingering, free.done) == (0, (), ())
 
 
 def test_leaving_gives_back_what_has_not_started_and_takes_nothing_more() -> None:

@@ -118,6 +118,11 @@ Hire = Callable[[int], ThreadCrew]
 MakeGate = Callable[[str], Gate]
 
 
+def lingering(crew: ThreadCrew) -> list[tuple[LeaseId, int]]:
+    """What was given up and may still run, and in which lane."""
+    return [(attempt.lease_id, attempt.slot) for attempt in crew.executor.lingering()]
+
+
 def test_a_run_of_128_ends_in_the_order_it_was_given(crew: Hire) -> None:
     one = crew(1)
     leases = one.give(noop, *range(128))
@@ -255,13 +260,13 @@ def test_an_attempt_given_up_keeps_its_lane_and_reports_nothing(crew: Hire, gate
     (stuck,) = one.give(held, "door")
     assert door.begun.acquire(timeout=PATIENCE_S)
     one.executor.stop(stuck)
-    assert (one.executor.occupied(), one.executor.running()) == (1, [])
+    assert (lingering(one), one.executor.running()) == ([(stuck, 0)], [])
     # Nobody knows when the lane comes back, so it takes nothing.
     (refused,) = one.give(noop, 9)
     one.until(1)
     assert one.released == [Released(JobId("job"), Index(0), refused, False)]
     door.open.set()
-    while one.executor.occupied():
+    while one.executor.lingering():
         one.hear_the_bell()
     assert (one.done, one.failed) == ([], [])
 

@@ -6,7 +6,18 @@ from typing import Any, Final
 from holdfast.core import commands as c
 from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
-from holdfast.core.decide import fleet, jobs, opening, operator, reports, schedules, tenure, tick
+from holdfast.core.decide import (
+    fleet,
+    gangs,
+    jobs,
+    opening,
+    operator,
+    reports,
+    schedules,
+    tenure,
+    tick,
+    ties,
+)
 from holdfast.core.decision import Accepted, Decision, Reason, Refused, Repeated
 from holdfast.core.ids import Instant
 from holdfast.core.state import State
@@ -42,6 +53,12 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.ResumeQueue: fleet.resume_queue,
     c.RegisterEndpoint: fleet.register_endpoint,
     c.RemoveEndpoint: fleet.remove_endpoint,
+    c.SettleTies: ties.settle,
+    c.GrantGang: gangs.grant,
+    c.CommitGang: gangs.commit,
+    c.PreemptAttempts: tenure.preempt,
+    c.SetLimit: fleet.set_limit,
+    c.ClearLimit: fleet.clear_limit,
     s.SetSchedule: schedules.set_schedule,
     s.RemoveSchedule: schedules.remove_schedule,
     s.PauseSchedule: schedules.pause_schedule,

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from holdfast.core import events as e
 from holdfast.core.attempt import (
     CHARGES_FAILURES,
@@ -12,8 +14,8 @@ from holdfast.core.attempt import (
     STRAYS_FREE,
     EndReason,
 )
-from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId
-from holdfast.core.job import TOO_MANY_FAILED, Job
+from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, task_name
+from holdfast.core.job import GANG_FAILED, TOO_MANY_FAILED, Job
 from holdfast.core.spec import NO_LIMIT, JobSpec, loss_delay_ms, retry_delay_ms
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, Task, TaskState
@@ -85,6 +87,8 @@ def is_spent(spec: JobSpec, end: e.End) -> bool:
 def settle_ends(job: Job, ends: Iterable[e.End], now: Instant) -> tuple[e.AnyEvent, ...]:
     """The events for ends of one job: back to waiting, into quarantine, and, where that makes too
     many, the end of the whole job in the same record."""
+    if job.spec.placing.gang:
+        return _settle_gang(job, ends, now)
     returned: list[e.End] = []
     spent: list[e.End] = []
     for end in ends:
@@ -101,6 +105,32 @@ def settle_ends(job: Job, ends: Iterable[e.End], now: Instant) -> tuple[e.AnyEve
     elif returned:
         events.append(e.AttemptsReturned(job_id=job.job_id, ends=tuple(returned)))
     return tuple(events)
+
+
+def _settle_gang(job: Job, ends: Iterable[e.End], now: Instant) -> tuple[e.AnyEvent, ...]:
+    """A gang falls together, uncharged save for who fell first, and waits together; a member in
+    quarantine is the end of the others too."""
+    given = {end.index: end for end in ends}
+    first = next(iter(given.values()), None)
+    if first is None:
+        return ()
+    told = f"{task_name(job.job_id, first.index)}, of the same gang, ended {first.reason}"
+    for task in (job.tasks or {}).values():
+        if task.lease_id and task.index not in given:
+            given[task.index] = end_of(
+                job.spec, task, EndReason.SIBLING_FAILED, now, error=told
+            )
+    spent = tuple(end for end in given.values() if is_spent(job.spec, end))
+    rest = [end for end in given.values() if not is_spent(job.spec, end)]
+    if not spent:
+        together = max(end.not_before for end in rest)
+        waiting = tuple(msgspec.structs.replace(end, not_before=together) for end in rest)
+        return (e.AttemptsReturned(job_id=job.job_id, ends=waiting),)
+    quarantined = e.TasksQuarantined(job_id=job.job_id, ends=spent)
+    if job.unfinished == len(spent):
+        return (quarantined,)
+    ended = frozenset(end.index for end in spent)
+    return (quarantined, *stop_rest(job, GANG_FAILED, told, now, ended=ended, ends=rest))
 
 
 def stop_rest(

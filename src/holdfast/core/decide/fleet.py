@@ -1,18 +1,19 @@
-"""Who may ask, who may work, and where to reach it."""
+"""Who may ask, who may work, how much, and where to reach it."""
 
 from typing import Final
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.core.decide.jobs import LARGEST, unknown
+from holdfast.core.decide.jobs import unknown
+from holdfast.core.decide.wishes import LARGEST, WEIGHT_MAX, amounts_problem, is_name
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import Index, Instant, JobId, LeaseId
-from holdfast.core.state import State
+from holdfast.core.state import Limit, State
 from holdfast.core.task import Task
 
 SCOPES: Final = ("submit", "read", "cancel", "worker", "operator", "admin")
 
-NAME_MAX: Final = 200
+LIMIT_SCOPES: Final = ("namespace", "user", "key")
 ENDPOINTS_MAX: Final = 64
 
 
@@ -24,7 +25,7 @@ def issue_token(state: State, command: c.IssueToken, now: Instant) -> Decision:
         return Refused(Reason.INVALID, f"{told}; there are {', '.join(SCOPES)}")
     if not command.token_id or not 0 <= command.expires_wall <= LARGEST:
         return Refused(Reason.INVALID, "a token has an id, and ends at an instant or never")
-    if not _is_name(command.name):
+    if not is_name(command.name):
         return Refused(Reason.INVALID, f"a token called {command.name[:20]!r}")
     tokens = state.tokens.values()
     if any(t.token_id == command.token_id or t.digest == command.digest for t in tokens):
@@ -48,7 +49,7 @@ def revoke_token(state: State, command: c.RevokeToken, now: Instant) -> Decision
 
 def cordon(state: State, command: c.CordonWorker, now: Instant) -> Decision:
     """Holds for the name, whichever incarnation bears it, seen or not."""
-    if not _is_name(command.worker):
+    if not is_name(command.worker):
         return Refused(Reason.INVALID, "a worker is cordoned by its name")
     if state.cordoned.get(command.worker) == command.reason:
         return Accepted((), False)
@@ -62,7 +63,7 @@ def uncordon(state: State, command: c.UncordonWorker, now: Instant) -> Decision:
 
 
 def pause_queue(state: State, command: c.PauseQueue, now: Instant) -> Decision:
-    if not _is_name(command.queue):
+    if not is_name(command.queue):
         return Refused(Reason.INVALID, "a queue is paused by its name")
     if state.paused.get(command.queue) == command.reason:
         return Accepted((), False)
@@ -75,12 +76,57 @@ def resume_queue(state: State, command: c.ResumeQueue, now: Instant) -> Decision
     return Accepted((e.QueueResumed(queue=command.queue),), True)
 
 
+def set_limit(state: State, command: c.SetLimit, now: Instant) -> Decision:
+    """The same limit again adds nothing; one that bounds nothing is no limit."""
+    problem = _limit_problem(command)
+    if problem:
+        return Refused(Reason.INVALID, problem)
+    limit = Limit(command.running, command.starts, command.per_ms, command.weight)
+    if state.limits.get((command.scope, command.name)) == limit:
+        return Accepted((), False)
+    limited = e.LimitSet(
+        scope=command.scope,
+        name=command.name,
+        running=command.running,
+        starts=command.starts,
+        per_ms=command.per_ms,
+        weight=command.weight,
+    )
+    return Accepted((limited,), True)
+
+
+def _limit_problem(command: c.SetLimit) -> str:
+    if command.scope not in LIMIT_SCOPES:
+        return f"unknown scope {command.scope!r}; there are {', '.join(LIMIT_SCOPES)}"
+    if not is_name(command.name):
+        return f"a {command.scope} called {command.name[:20]!r}"
+    amounts = {"running": command.running, "starts": command.starts, "per_ms": command.per_ms}
+    told = amounts_problem(amounts)
+    if told:
+        return told
+    if bool(command.starts) != bool(command.per_ms):
+        return "a rate is so many starts in a span: say both, or neither"
+    if not 1 <= command.weight <= WEIGHT_MAX:
+        return f"a weight lies between 1 and {WEIGHT_MAX}; {command.weight} does not"
+    if command.weight != 1 and command.scope != "namespace":
+        return f"a {command.scope} has no weight: shares are those of namespaces"
+    if not command.running and not command.starts and command.scope != "namespace":
+        return "a limit bounds something: what is running, or how often it starts"
+    return ""
+
+
+def clear_limit(state: State, command: c.ClearLimit, now: Instant) -> Decision:
+    if (command.scope, command.name) not in state.limits:
+        return Accepted((), False)
+    return Accepted((e.LimitCleared(scope=command.scope, name=command.name),), True)
+
+
 def register_endpoint(state: State, command: c.RegisterEndpoint, now: Instant) -> Decision:
     """Only under a live lease, by its holder; the same again adds nothing."""
     task = _held(state, command, now)
     if isinstance(task, Refused):
         return task
-    if not _is_name(command.name) or not command.address:
+    if not is_name(command.name) or not command.address:
         return Refused(Reason.INVALID, "an endpoint has a name and an address")
     same = [known for known in task.endpoints if known.name == command.name]
     if same and (same[0].address, same[0].metadata) == (command.address, command.metadata):
@@ -129,7 +175,3 @@ def _held(
     if task.expires_at and task.expires_at <= now:
         return Refused(Reason.LEASE_LOST, f"lease {lease_id} has run out")
     return task
-
-
-def _is_name(text: str) -> bool:
-    return 0 < len(text) <= NAME_MAX and text.isprintable()

@@ -2,40 +2,69 @@
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
+from holdfast.core.decide.endings import stop_rest
+from holdfast.core.decide.ties import unblocked
+from holdfast.core.decide.wishes import spec_problem, submit_problem
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Index, Instant, JobId
-from holdfast.core.job import Job
-from holdfast.core.spec import NO_LIMIT, retry_problem
-from holdfast.core.state import State
-
-LARGEST = 10**15
-"""Above every honest amount (30,000 years in milliseconds), and far from what cannot be written."""
+from holdfast.core.job import REPLACED, Job, is_finished, only_owes
+from holdfast.core.state import State, SubmitKey
+from holdfast.core.ties import all_hold
 
 NUMBER_DIGITS_MAX = 15
 
 MOST_TASKS = 100_000_000
 """A task costs at least a byte of memory in every process that reads the log."""
 
+MOST_MEMBERS = 10_000
+"""A gang is granted and ends in single records, each of which names every member."""
+
 
 def submit(state: State, command: c.SubmitJob, now: Instant) -> Decision:
-    """A key that is known finds its job, if the body is the same; the answer is the job's id."""
-    if command.key:
-        known = state.keys.get(command.key)
-        if known is not None:
-            return _repeat(state, command, known.job_id, known.digest)
+    """A key that is known finds its job, if the body is the same; the answer is the job's id.
+    Where the key's job is to be replaced, one record ends that and begins this."""
+    known = _known(state, command, now)
+    if known is not None and command.existing == c.KEEP:
+        return _repeat(state, command, known.job_id, known.digest)
+    if known is not None and command.existing == c.REFUSE:
+        told = f"key {command.key!r} belongs to job {known.job_id} already"
+        return Refused(Reason.CONFLICT, told)
     count = len(command.items) or command.count
-    problem = _problem(command, count)
+    spec = command.spec
+    problem = submit_problem(command, count)
+    # A spec that a job has was judged when that job came: most submits repeat one.
+    if not problem and spec not in state.spec_cache:
+        problem = spec_problem(spec)
     if problem:
         return Refused(Reason.INVALID, problem)
     if count > MOST_TASKS:
         return _too_large(count)
+    if spec.placing.gang and count > MOST_MEMBERS:
+        return Refused(Reason.TOO_LARGE, f"{count} tasks; a gang has at most {MOST_MEMBERS}")
     job_id = command.job_id or JobId(str(state.next_job))
     if job_id in state.jobs or _is_numbered(state, job_id):
         return Refused(Reason.CONFLICT, f"job {job_id} exists already, or did")
     if command.job_id.isdigit() and len(job_id) > NUMBER_DIGITS_MAX:
         return Refused(Reason.INVALID, f"a job of its own name is called {job_id[:20]}…")
+    submitted = _submitted(command, job_id, count, now)
+    if known is None and not command.after and not command.parent:
+        return Accepted((submitted,), job_id)
+    former = known.job_id if known is not None else JobId("")
+    refusal = _tie_refusal(state, command, job_id, former)
+    if refusal is not None:
+        return refusal
+    events: list[e.AnyEvent] = [*_replaced(state, former, job_id, now), submitted]
+    if command.after and all_hold(state, command.after):
+        events.append(unblocked(job_id, spec, submitted.not_before, now))
+    return Accepted(tuple(events), job_id)
+
+
+def _submitted(command: c.SubmitJob, job_id: JobId, count: int, now: Instant) -> e.JobSubmitted:
     spec = command.spec
-    submitted = e.JobSubmitted(
+    # Nobody can take a task before its time, so the wait for somebody begins then; that of a
+    # blocked job begins when it is unblocked.
+    wait_ms = 0 if command.after else spec.schedule_timeout_ms
+    return e.JobSubmitted(
         job_id=job_id,
         spec=spec,
         key=command.key,
@@ -48,10 +77,58 @@ def submit(state: State, command: c.SubmitJob, now: Instant) -> Decision:
         not_before_wall=command.not_before_wall,
         times_out_at=_after(now, spec.job_timeout_ms),
         deadline_wall=command.deadline_wall,
-        # Nobody can take a task before its time, so the wait for somebody begins then.
-        schedule_by=_after(Instant(now + command.delay_ms), spec.schedule_timeout_ms),
+        schedule_by=_after(Instant(now + command.delay_ms), wait_ms),
+        after=tuple(dict.fromkeys(command.after)) if command.after else (),
+        fate=command.fate,
+        parent=command.parent,
+        detached=command.detached,
     )
-    return Accepted((submitted,), job_id)
+
+
+def _known(state: State, command: c.SubmitJob, now: Instant) -> SubmitKey | None:
+    """The job that has the key, unless it was submitted too long ago to have it still."""
+    known = state.keys.get(command.key) if command.key else None
+    if known is None or 0 < command.unique_for_ms <= now - known.since:
+        return None
+    return known
+
+
+def _replaced(
+    state: State, former: JobId, job_id: JobId, now: Instant
+) -> tuple[e.AnyEvent, ...]:
+    job = state.jobs.get(former)
+    if job is None or only_owes(job):
+        return ()
+    return stop_rest(job, REPLACED, f"job {job_id} was submitted in its place", now)
+
+
+def _tie_refusal(
+    state: State, command: c.SubmitJob, job_id: JobId, former: JobId
+) -> Refused | None:
+    """Why a job cannot be tied so. It names only jobs that are there, and so none that comes after
+    itself: the one circle there can be is a job that names itself."""
+    parent_id = command.parent
+    named = [after.job_id for after in command.after]
+    if job_id in named or job_id == parent_id:
+        told = "come after itself" if job_id in named else "be its own parent"
+        return Refused(Reason.INVALID, f"job {job_id} cannot {told}")
+    if parent_id in named and not command.detached:
+        told = f"it would end with its parent, job {parent_id}, and cannot come after it"
+        return Refused(Reason.INVALID, told)
+    for after in command.after:
+        job = state.jobs.get(after.job_id)
+        if job is None:
+            return unknown(state, after.job_id)
+        if job.sealed and after.index >= job.count:
+            return Refused(Reason.NOT_FOUND, f"job {job.job_id} has no task {after.index}")
+    if not parent_id:
+        return None
+    parent = state.jobs.get(parent_id)
+    if parent is None:
+        return unknown(state, parent_id)
+    if is_finished(parent) or parent_id == former:
+        return Refused(Reason.CONFLICT, f"job {parent_id} has ended; it takes no more children")
+    return None
 
 
 def add_tasks(state: State, command: c.AddTasks, now: Instant) -> Decision:
@@ -138,36 +215,6 @@ def _repeat(state: State, command: c.SubmitJob, job_id: JobId, digest: bytes) ->
     if job_id not in state.jobs:
         return _gone(job_id)
     return Accepted((), job_id)
-
-
-def _problem(command: c.SubmitJob, count: int) -> str:
-    """What is wrong with a submit, in words; empty when nothing is."""
-    spec = command.spec
-    if count < 0 or (count == 0 and command.sealed):
-        return f"a job needs at least one task, not {count}"
-    if command.items and command.count and command.count != len(command.items):
-        return f"{command.count} tasks were announced and {len(command.items)} came"
-    amounts = {
-        "retries": spec.retries,
-        "max_losses": spec.max_losses,
-        "timeout_ms": spec.timeout_ms,
-        "job_timeout_ms": spec.job_timeout_ms,
-        "schedule_timeout_ms": spec.schedule_timeout_ms,
-        "delay_ms": command.delay_ms,
-        "max_parallel": spec.max_parallel,
-        "max_failed_tasks": spec.max_failed_tasks - NO_LIMIT,
-        "cpus_milli": spec.cpus_milli,
-        "memory_bytes": spec.memory_bytes,
-        "gpus": spec.gpus,
-        "not_before_wall": command.not_before_wall,
-        "deadline_wall": command.deadline_wall,
-    }
-    wrong = [name for name, amount in amounts.items() if not 0 <= amount <= LARGEST]
-    if wrong:
-        return f"{', '.join(wrong)} cannot be negative, nor above {LARGEST}"
-    if abs(spec.priority) > LARGEST:
-        return f"a priority of {spec.priority}"
-    return retry_problem(spec.retry)
 
 
 def _after(now: Instant, span_ms: int) -> Instant:

@@ -6,12 +6,14 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
 from holdfast.core.decide.endings import end_of, pasts_of, stop_rest
-from holdfast.core.decide.jobs import LARGEST, unknown
+from holdfast.core.decide.jobs import unknown
+from holdfast.core.decide.wishes import LARGEST, edit_problem
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Index, Instant
-from holdfast.core.job import CANCELLED, Job, only_owes, retryable, state_of
+from holdfast.core.job import CANCELLED, Job, is_finished, only_owes, retryable, state_of
 from holdfast.core.state import State
 from holdfast.core.task import FINISHED, TaskState
+from holdfast.core.ties import outlives_parent
 
 
 def kill_job(state: State, command: c.KillJob, now: Instant) -> Decision:
@@ -49,6 +51,9 @@ def kill_tasks(state: State, command: c.KillTasks, now: Instant) -> Decision:
             ends.append(end_of(job.spec, task, EndReason.KILLED, now, error=command.reason))
     if not waiting and not ends:
         return Accepted((), 0)
+    if job.spec.placing.gang:
+        told = f"job {job.job_id} is a gang, which ends whole: cancel the job"
+        return Refused(Reason.INVALID_TRANSITION, told)
     known = job.tasks or {}
     records = [known[index] for index in waiting if index in known]
     killed = e.TasksKilled(
@@ -86,7 +91,8 @@ def reschedule(state: State, command: c.RescheduleTask, now: Instant) -> Decisio
 
 
 def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
-    """Quarantined tasks, and those a limit killed, come back; what committed never does."""
+    """Quarantined tasks, and those a limit killed, come back; what committed never does. A gang
+    comes back whole."""
     job = state.jobs.get(command.job_id)
     if job is None:
         return unknown(state, command.job_id)
@@ -101,14 +107,26 @@ def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
                     f"task {job.job_id}/{index} is {state_of(job, index).name}; "
                     "only a quarantined one can be sent back",
                 )
-    else:
+    if not command.indices or job.spec.placing.gang:
         indices = [i for i in map(Index, range(job.count)) if retryable(job, i)]
         if not indices:
             return Accepted((), 0)
-    retried = e.TasksRetried(
-        job_id=job.job_id, generation=job.generation + 1, spans=spans_of(indices)
+    if outlives_parent(state, job):
+        told = f"job {job.job_id} ended with its parent, job {job.parent}; send that back first"
+        return Refused(Reason.CONFLICT, told)
+    events: list[e.AnyEvent] = []
+    if command.spec is not None and command.spec != job.spec:
+        if not is_finished(job):
+            told = f"job {job.job_id} has not ended; until then its terms cannot change"
+            return Refused(Reason.INVALID_TRANSITION, told)
+        problem = edit_problem(job.spec, command.spec)
+        if problem:
+            return Refused(Reason.INVALID, problem)
+        events.append(e.JobRespecified(job_id=job.job_id, spec=command.spec))
+    events.append(
+        e.TasksRetried(job_id=job.job_id, generation=job.generation + 1, spans=spans_of(indices))
     )
-    return Accepted((retried,), len(indices))
+    return Accepted(tuple(events), len(indices))
 
 
 def spans_of(indices: Iterable[Index]) -> tuple[e.Span, ...]:

@@ -22,11 +22,11 @@ def start(state: State, command: c.StartAttempts, now: Instant) -> Decision:
     lost: list[Lost] = []
     starts: dict[JobId, dict[Index, e.Start]] = {}
     for report in command.started:
-        task = _held(state, command, report, now)
+        task = held(state, command, report, now)
         if isinstance(task, Lost):
             lost.append(task)
         elif task.state == TaskState.LEASED:
-            began = _began(now, report.ran_ms)
+            began = began_at(now, report.ran_ms)
             starts.setdefault(report.job_id, {})[report.index] = e.Start(
                 report.index, report.lease_id, began
             )
@@ -37,7 +37,7 @@ def start(state: State, command: c.StartAttempts, now: Instant) -> Decision:
     return Accepted(events, tuple(lost))
 
 
-class _Tally:
+class Tally:
     """The commits of one job within one command."""
 
     __slots__ = ("commits", "owing", "starts")
@@ -52,17 +52,18 @@ def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
     """The holder of a live lease may commit its task, once. The hot path of the whole house:
     reports of one job follow each other, so what belongs to the job is looked up once a run."""
     lost: list[Lost] = []
-    tallies: dict[JobId, _Tally] = {}
+    tallies: dict[JobId, Tally] = {}
     worker, incarnation, leased = command.worker, command.incarnation, TaskState.LEASED
     current: JobId | None = None
     tasks: dict[Index, Task] = {}
-    tally = _Tally()
+    tally, is_gang = Tally(), False
     for done in command.done:
         if done.job_id != current:
             current = done.job_id
             job = state.jobs.get(current)
             tasks = {} if job is None or job.tasks is None else job.tasks
-            tally = tallies.setdefault(current, _Tally())
+            tally = tallies.setdefault(current, Tally())
+            is_gang = job is not None and job.spec.placing.gang
         index, lease_id = done.index, done.lease_id
         task = tasks.get(index)
         if (
@@ -73,15 +74,18 @@ def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
             or not lease_id
             or (task.expires_at and task.expires_at <= now)
         ):
-            verdict = _held(state, command, done, now)
+            verdict = held(state, command, done, now)
             if isinstance(verdict, Lost):
                 lost.append(verdict)
             continue
+        if is_gang:
+            told = f"job {current} is a gang: its results are committed together or not at all"
+            return Refused(Reason.INVALID_TRANSITION, told)
         if index in tally.commits:
             continue
         began = task.started_at
         if task.state is leased:
-            began = _began(now, done.ran_ms)
+            began = began_at(now, done.ran_ms)
             tally.starts.append(e.Start(index, lease_id, began))
         tally.commits[index] = e.Commit(
             index, lease_id, task.attempt, task.granted, began,
@@ -91,11 +95,13 @@ def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
             tally.owing[index] = done.owed
     events: list[e.AnyEvent] = []
     for job_id, found in tallies.items():
-        events.extend(_commit_events(command, job_id, found))
+        events.extend(commit_events(command, job_id, found))
     return Accepted(tuple(events), tuple(lost))
 
 
-def _commit_events(command: c.CommitTasks, job_id: JobId, tally: _Tally) -> list[e.AnyEvent]:
+def commit_events(
+    command: c.CommitTasks | c.Finished, job_id: JobId, tally: Tally
+) -> list[e.AnyEvent]:
     events: list[e.AnyEvent] = []
     who, incarnation = command.worker, command.incarnation
     if tally.starts:
@@ -120,7 +126,7 @@ def _commit_events(command: c.CommitTasks, job_id: JobId, tally: _Tally) -> list
     return events
 
 
-def _began(now: Instant, ran_ms: int) -> Instant:
+def began_at(now: Instant, ran_ms: int) -> Instant:
     """When something began that ran for so long until now; never before time itself."""
     return Instant(max(now - ran_ms, 1)) if ran_ms > 0 else now
 
@@ -132,7 +138,7 @@ def fail(state: State, command: c.FailAttempt, now: Instant) -> Decision:
         return Refused(Reason.INVALID, f"a worker cannot report an attempt as {report.reason!r}")
     if not 0.0 <= command.roll < 1.0:
         return Refused(Reason.INVALID, f"a throw lies in [0, 1); {command.roll} does not")
-    task = _held(state, command, report, now)
+    task = held(state, command, report, now)
     if isinstance(task, Lost):
         return Accepted((), (task,))
     job = state.jobs[report.job_id]
@@ -140,7 +146,7 @@ def fail(state: State, command: c.FailAttempt, now: Instant) -> Decision:
     began = task.started_at
     if task.state == TaskState.LEASED:
         # Whatever ended had begun, though its start was not heard of before.
-        began = _began(now, report.ran_ms)
+        began = began_at(now, report.ran_ms)
         start = e.Start(task.index, task.lease_id, began)
         events.append(e.AttemptsStarted(job_id=job.job_id, starts=(start,)))
     end = end_of(
@@ -166,7 +172,7 @@ def release(state: State, command: c.ReleaseAttempts, now: Instant) -> Decision:
     lost: list[Lost] = []
     ends: dict[JobId, dict[Index, e.End]] = {}
     for report in command.released:
-        task = _held(state, command, report, now)
+        task = held(state, command, report, now)
         if isinstance(task, Lost):
             lost.append(task)
             continue
@@ -206,10 +212,12 @@ def confirm_delivery(state: State, command: c.ConfirmDelivery, now: Instant) -> 
     return Accepted((delivered,))
 
 
-WorkerReport = c.StartAttempts | c.CommitTasks | c.FailAttempt | c.ReleaseAttempts
+WorkerReport = (
+    c.StartAttempts | c.CommitTasks | c.FailAttempt | c.ReleaseAttempts | c.Finished
+)
 
 
-def _held(
+def held(
     state: State, by: WorkerReport, report: Started | Done | Failed | Released, now: Instant
 ) -> Task | Lost:
     """The task, if this lease is its current one, the reporter's, and not past its time."""

@@ -7,10 +7,11 @@ from holdfast.core import commands as c
 from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
 from holdfast.core.decide.endings import stop_rest
-from holdfast.core.decide.jobs import LARGEST, submit
+from holdfast.core.decide.jobs import submit
+from holdfast.core.decide.wishes import LARGEST
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Instant, JobId
-from holdfast.core.job import only_owes
+from holdfast.core.job import REPLACED, only_owes
 from holdfast.core.schedule import (
     BACKFILL,
     BACKFILL_MAX,
@@ -21,7 +22,6 @@ from holdfast.core.schedule import (
     MISSED,
     OVERLAPS,
     REPLACE,
-    REPLACED,
     SHORTEST_MS,
     SKIP,
     Definition,

@@ -6,7 +6,7 @@ from holdfast.core.attempt import EndReason
 from holdfast.core.decide.endings import ends_by_job
 from holdfast.core.decide.jobs import unknown
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
-from holdfast.core.ids import NEVER, Instant
+from holdfast.core.ids import NEVER, Instant, LeaseId, task_name
 from holdfast.core.job import Job, is_fresh_run, state_of
 from holdfast.core.ready import is_begun
 from holdfast.core.state import State
@@ -20,12 +20,15 @@ def grant(state: State, command: c.GrantLeases, now: Instant) -> Decision:
         return unknown(state, command.job_id)
     if command.term_ms < 0:
         return Refused(Reason.INVALID, "a lease cannot end before it begins")
+    if job.blocked or job.spec.placing.gang:
+        told = "waits for other jobs" if job.blocked else "is a gang; it is leased whole"
+        return Refused(Reason.INVALID_TRANSITION, f"job {job.job_id} {told}")
     if is_begun(job, now) and is_fresh_run(job, command.indices):
-        return _granted(state, command, (1,) * len(command.indices), now)
+        return _granted(state, job, command, (1,) * len(command.indices), now)
     attempts: list[int] = []
     taken: dict[int, None] = {}
     for index in command.indices:
-        attempt = _next_attempt(job, index, now)
+        attempt = next_attempt(job, index, now)
         if attempt == 0 or index in taken:
             state_name = state_of(job, index).name if 0 <= index < job.count else "unknown"
             return Refused(
@@ -36,11 +39,11 @@ def grant(state: State, command: c.GrantLeases, now: Instant) -> Decision:
         attempts.append(attempt)
     if not attempts:
         return Accepted(())
-    return _granted(state, command, tuple(attempts), now)
+    return _granted(state, job, command, tuple(attempts), now)
 
 
 def _granted(
-    state: State, command: c.GrantLeases, attempts: tuple[int, ...], now: Instant
+    state: State, job: Job, command: c.GrantLeases, attempts: tuple[int, ...], now: Instant
 ) -> Decision:
     granted = e.LeasesGranted(
         job_id=command.job_id,
@@ -52,11 +55,54 @@ def _granted(
         attempts=attempts,
         expires_at=Instant(now + command.term_ms) if command.term_ms else NEVER,
         alone=command.alone,
+        rank=rank_of(job, command.rank),
     )
     return Accepted((granted,), granted)
 
 
-def _next_attempt(job: Job, index: int, now: Instant) -> int:
+def rank_of(job: Job, rank: int | None) -> int:
+    """How urgent a task is when it is given out: never less than its job, since waiting adds."""
+    return job.spec.priority if rank is None else max(rank, job.spec.priority)
+
+
+def preempt(state: State, command: c.PreemptAttempts, now: Instant) -> Decision:
+    """Attempts end free of charge, so that something more urgent has room. What has ended already
+    is passed over; the answer names the leases that ended.
+
+    A job takes the place of what ranks below its own priority alone. As no rank is below the
+    priority of its job, two jobs can never evict each other in turn.
+    """
+    tasks: dict[LeaseId, Task] = {}
+    for lease_id in command.leases:
+        for holder in state.holders.values():
+            if lease_id in holder.leases:
+                tasks[lease_id] = holder.leases[lease_id]
+    refusal = _may_not_preempt(state, command, tasks) if command.by else None
+    if refusal is not None:
+        return refusal
+    ends = ends_by_job(
+        state, tasks.values(), EndReason.PREEMPTED, now, lambda task: command.reason
+    )
+    return Accepted(ends, tuple(tasks))
+
+
+def _may_not_preempt(
+    state: State, command: c.PreemptAttempts, tasks: dict[LeaseId, Task]
+) -> Refused | None:
+    job = state.jobs.get(command.by)
+    if job is None:
+        return unknown(state, command.by)
+    if not job.spec.placing.preempts:
+        return Refused(Reason.INVALID, f"job {job.job_id} does not ask for others to make room")
+    for task in tasks.values():
+        rank = max(task.rank, state.job_of(task.job_id).spec.priority)
+        if job.spec.priority <= rank:
+            told = f"of rank {rank}; job {job.job_id} has a priority of {job.spec.priority}"
+            return Refused(Reason.CONFLICT, f"task {task_name(task.job_id, task.index)} is {told}")
+    return None
+
+
+def next_attempt(job: Job, index: int, now: Instant) -> int:
     """The number of the attempt a lease would begin, or 0 where none may begin now."""
     if not 0 <= index < job.count:
         return 0

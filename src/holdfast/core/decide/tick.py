@@ -1,5 +1,7 @@
 """What time alone makes true. The tick proposes records; it repairs nothing."""
 
+from typing import Final
+
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
@@ -12,6 +14,8 @@ from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.job import DEADLINE, JOB_TIMED_OUT, Job, only_owes
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, TaskState
+
+UNPLACED: Final = "no worker took it before its scheduling deadline"
 
 
 def tick(state: State, command: c.Tick, now: Instant) -> Decision:
@@ -70,7 +74,7 @@ def _judge(job: Job, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ...]:
     if _past(job.schedule_by, now):
         spans = spans_of(_never_leased(job))
         if spans:
-            reason = "no worker took it before its scheduling deadline"
+            reason = dict(command.reasons).get(job.job_id, UNPLACED)
             return (e.TasksUnschedulable(job_id=job.job_id, spans=spans, reason=reason),)
     if _past(job.not_before_wall, command.wall):
         return (e.JobDue(job_id=job.job_id),)
@@ -79,6 +83,14 @@ def _judge(job: Job, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ...]:
         for index, task in (job.tasks or {}).items()
         if task.state is TaskState.WAITING and _past(task.not_before_wall, command.wall)
     )
+
+
+def past_schedule(state: State, now: Instant) -> list[Job]:
+    """The jobs whose scheduling deadline has come with a task that no worker ever took: whoever
+    ticks next may say why, in `Tick.reasons`."""
+    found = dict.fromkeys(job_id for _, job_id in _passed(state.timers, now))
+    jobs = [state.jobs[job_id] for job_id in found if job_id in state.jobs]
+    return [job for job in jobs if _past(job.schedule_by, now) and _never_leased(job)]
 
 
 def still_due(job: Job, command: c.Tick, now: Instant) -> bool:
@@ -103,7 +115,8 @@ def _past(at: Instant, clock: Instant) -> bool:
 
 def _forget(state: State, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ...]:
     """Finished jobs beyond the count go, oldest first, once they had their hour; a job that
-    somebody looks at, or with a task in quarantine, stays. Keys outlive their job to a day."""
+    somebody looks at or waits for, or with a task in quarantine, stays. Keys outlive their job to
+    a day."""
     events: list[e.AnyEvent] = []
     excess = len(state.finished) - command.keep_finished
     gone: dict[JobId, None] = {}
@@ -113,7 +126,7 @@ def _forget(state: State, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ..
         job = state.job_of(job_id)
         if job.updated_at + command.keep_finished_ms > now:
             break
-        if job_id not in command.held and not job.quarantined:
+        if job_id not in command.held and not job.quarantined and not _is_needed(state, job_id):
             gone[job_id] = None
     if gone:
         events.append(e.JobsForgotten(job_ids=tuple(gone)))
@@ -133,6 +146,11 @@ def _forget(state: State, command: c.Tick, now: Instant) -> tuple[e.AnyEvent, ..
     if stale:
         events.append(e.KeysForgotten(keys=tuple(stale)))
     return tuple(events)
+
+
+def _is_needed(state: State, job_id: JobId) -> bool:
+    """Whether another job is still judged by how this one ended."""
+    return job_id in state.dependents or job_id in state.children
 
 
 def _let_tokens_go(state: State, command: c.Tick) -> tuple[e.AnyEvent, ...]:

@@ -1,0 +1,58 @@
+"""What a watch believes, in plain values of its own, and the moves it knows."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.core import events as e
+from holdfast.core.ids import NEVER
+
+WAITING, LEASED, RUNNING, COMMITTED = "WAITING", "LEASED", "RUNNING", "COMMITTED"
+SUCCEEDED, QUARANTINED, KILLED, UNSCHEDULABLE = (
+    "SUCCEEDED", "QUARANTINED", "KILLED", "UNSCHEDULABLE",
+)  # fmt: skip
+
+MOVES: Final[dict[type[e.Event], tuple[tuple[str, ...], str]]] = {
+    e.LeasesGranted: ((WAITING,), LEASED),
+    e.AttemptsStarted: ((LEASED,), RUNNING),
+    e.TasksCompleted: ((RUNNING,), SUCCEEDED),
+    e.TaskCommitted: ((RUNNING,), COMMITTED),
+    e.EffectDelivered: ((COMMITTED,), COMMITTED),
+    e.TaskDone: ((COMMITTED,), SUCCEEDED),
+    e.AttemptsReturned: ((LEASED, RUNNING), WAITING),
+    e.TasksQuarantined: ((LEASED, RUNNING), QUARANTINED),
+    e.TasksKilled: ((WAITING, LEASED, RUNNING), KILLED),
+    e.TasksUnschedulable: ((WAITING,), UNSCHEDULABLE),
+    e.TaskRescheduled: ((WAITING,), WAITING),
+    e.TaskDue: ((WAITING,), WAITING),
+    e.TasksRetried: ((QUARANTINED, KILLED), WAITING),
+}
+"""Every way a task may go, written down a second time. A test compares it with the table."""
+
+
+class Seen(Struct):
+    """What the watch believes of one task."""
+
+    state: str = WAITING
+    attempt: int = 0
+    lease_id: int = 0
+    holder: tuple[str, int] = ("", 0)
+    expires_at: int = NEVER
+    started: bool = False
+    failures: int = 0
+    losses: int = 0
+    owed: int = 0
+    by_person: bool = False
+
+
+class SeenJob(Struct):
+    """What the watch believes of one job. Tasks that nothing ever touched are only counted."""
+
+    count: int
+    retries: int
+    max_losses: int
+    sealed: bool
+    tasks: dict[int, Seen]
+    generation: int = 1
+    is_blocked: bool = False
+    is_gang: bool = False

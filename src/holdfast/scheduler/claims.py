@@ -1,0 +1,84 @@
+"""Keeping room for a row that cannot be placed yet, on the workers where it will fit soonest."""
+
+from collections.abc import Iterable, Sequence
+from heapq import nsmallest
+
+from holdfast.core.shape import Shape
+from holdfast.scheduler.gangs import groups
+from holdfast.scheduler.line import COUNTED, Line
+from holdfast.scheduler.seats import Claim, Seat
+from holdfast.scheduler.shares import Shares
+
+
+def claim_one(line: Line, seats: Iterable[Seat], shares: Shares) -> bool:
+    """Among equals: room for one task on the nearest of these seats, from namespaces that hold
+    more; whether there is one."""
+    shape = line.shape
+    near = min(seats, key=lambda seat: distance(seat, shape), default=None)
+    if near is None:
+        return False
+    share = shares.of(shape.namespace) + shares.of_one(shape)
+    near.claims.append(Claim(line.asker.rank, shape, 1, share))
+    return True
+
+
+def claim_all(shape: Shape, wanted: int, seats: Sequence[Seat]) -> None:
+    """Against everything less urgent: room for so many tasks on the nearest of these seats, which
+    suit the shape."""
+    # Where all is kept already, for something more urgent still, there is nothing to claim.
+    able = [seat for seat in seats if seat.open_slots or not seat.is_barred]
+    if wanted < len(able):
+        able = nsmallest(wanted, able, key=lambda seat: distance(seat, shape))
+    elif wanted < COUNTED:
+        able.sort(key=lambda seat: distance(seat, shape))
+    for seat in able:
+        wanted -= claim(seat, shape, min(wanted, seat.total.room(shape, len(seat.slots))))
+        if wanted <= 0:
+            return
+
+
+def claim(seat: Seat, shape: Shape, count: int) -> int:
+    """Keep room for so many tasks, taken out of the seat for good; no slot of it is given more of
+    what is less urgent."""
+    if count > 0:
+        seat.free.take(shape, count)
+        del seat.open_slots[: min(count, len(seat.open_slots))]
+        seat.is_barred = True
+    return count
+
+
+def gang_group(line: Line, count: int, suited: list[Seat]) -> list[Seat]:
+    """The workers that a gang waits for: of the groups where all of it could ever be at once, the
+    one with most room now. One that could be nowhere waits for nobody, or it would wait, and keep
+    everybody else waiting, for ever."""
+    job = line.job
+    shape = line.shape
+    found = groups(suited, job.spec.placing.gang_by if job is not None else "")
+    return max(
+        (
+            group
+            for group in found
+            if sum(seat.total.room(shape, len(seat.slots)) for seat in group) >= count
+        ),
+        key=lambda group: sum(seat.free.room(shape, len(seat.open_slots)) for seat in group),
+        default=[],
+    )
+
+
+def distance(seat: Seat, shape: Shape) -> float:
+    """How far a worker is from having room: the largest part of anything that is missing, and
+    whether a slot is."""
+    free, total = seat.free, seat.total
+    missing = max(
+        _part(shape.cpus_milli - free.cpus_milli, total.cpus_milli),
+        _part(shape.memory_bytes - free.memory_bytes, total.memory_bytes),
+        _part(shape.gpus - free.gpus, total.gpus),
+    )
+    for name, amount in shape.resources:
+        have = free.named.get(name, 0)
+        missing = max(missing, _part(amount - have, total.named.get(name, 0)))
+    return missing + (0.0 if seat.open_slots else 1.0 / len(seat.slots))
+
+
+def _part(missing: int, total: int) -> float:
+    return missing / total if missing > 0 and total else 0.0

@@ -1,0 +1,58 @@
+"""How many tasks may start in a span of time: a bucket for each bound, filled evenly."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from holdfast.core.ids import NEVER, Instant
+from holdfast.scheduler.ledger import Name
+
+
+class Rate(Struct, frozen=True):
+    """So many starts in so many milliseconds."""
+
+    starts: int
+    per_ms: int
+
+
+class _Bucket(Struct):
+    rate: Rate
+    tokens: float
+    at: Instant
+
+
+class Rates:
+    """Safe to lose: a bucket begins empty, so that a restart never lets more start than asked.
+    It holds at most what one span brings."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[Name, _Bucket] = {}
+
+    def tokens(self, rates: Mapping[Name, Rate], now: Instant) -> dict[Name, int]:
+        """How many of each may start now."""
+        for name in [name for name in self._buckets if name not in rates]:
+            del self._buckets[name]
+        for name, rate in rates.items():
+            bucket = self._buckets.get(name)
+            if bucket is None:
+                self._buckets[name] = _Bucket(rate, 0.0, now)
+                continue
+            gained = (now - bucket.at) * rate.starts / rate.per_ms
+            bucket.tokens = min(float(rate.starts), bucket.tokens + gained)
+            bucket.rate, bucket.at = rate, now
+        return {name: int(bucket.tokens) for name, bucket in self._buckets.items()}
+
+    def spend(self, names: Iterable[Name], count: int) -> None:
+        for name in names:
+            bucket = self._buckets.get(name)
+            if bucket is not None:
+                bucket.tokens -= count
+
+    def next_token(self, now: Instant) -> Instant:
+        """When one more may start where none may now; never, where that is nowhere."""
+        short = [bucket for bucket in self._buckets.values() if bucket.tokens < 1.0]
+        waits = [
+            int((1.0 - bucket.tokens) * bucket.rate.per_ms / bucket.rate.starts) + 1
+            for bucket in short
+        ]
+        return Instant(now + min(waits)) if waits else NEVER
