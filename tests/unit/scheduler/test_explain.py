@@ -152,7 +152,7 @@ def test_what_needs_more_than_any_worker_has_is_told_with_what(
 ) -> None:
     reason = only(here(spec=a_spec(**needs)))
     assert (reason.code, reason.command) == ("too_large", "holdfast worker list")
-    assert reason.sentence == f"It fits on none of the one worker there is: {told}."
+    assert reason.sentence == f"It fits on no worker: {told}."
 
 
 def test_what_fits_on_no_single_worker_is_too_large_though_each_need_is_met_somewhere() -> None:
@@ -160,7 +160,7 @@ def test_what_fits_on_no_single_worker_is_too_large_though_each_need_is_met_some
     reason = only(here(spec=a_spec(cpus_milli=4_000, gpus=1), desks=desks))
     assert reason.code == "too_large"
     told = "1 of 2 have less than 1 gpus; 1 of 2 have less than 4 cpus"
-    assert reason.sentence == f"It fits on none of the 2 workers: {told}."
+    assert reason.sentence == f"It fits on no worker: {told}."
     assert (dict(reason.counts), reason.workers) == ({"cpus": 1, "gpus": 1}, ("a", "b"))
 
 
