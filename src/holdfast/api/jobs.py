@@ -31,7 +31,7 @@ SHORT: Final = 16
 async def submit(call: Call) -> Answer:
     """Ask for work. A key, or a repeated request, finds the job it made before."""
     body: Submit = call.body
-    command = _submission(call, body)
+    command = submission(call, body)
     told: dict[str, Any] = {}
 
     def ask(coordinator: Coordinator) -> Decision:
@@ -64,7 +64,8 @@ def _introduced(call: Call, coordinator: Coordinator, job_id: JobId) -> dict[str
     return view
 
 
-def _submission(call: Call, body: Submit) -> c.SubmitJob:
+def submission(call: Call, body: Submit) -> c.SubmitJob:
+    """The command that a body asks for; `Declined` says what is wrong with it."""
     with understood():
         spec = spec_of(body)
         delay_ms = duration_ms(body.delay or None, "delay")

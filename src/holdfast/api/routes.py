@@ -19,6 +19,7 @@ from holdfast.api import (
     logs,
     metrics,
     queues,
+    schedules,
     tasks,
     tokens,
     transactions,
@@ -29,6 +30,7 @@ from holdfast.api.call import Answer, Call, Text
 from holdfast.api.identity import PUBLIC
 from holdfast.api.route import PREFIX, Answerer, Route
 from holdfast.wire import bodies
+from holdfast.wire import schedules as timetables
 from holdfast.wire.exchange import Exchange
 
 __all__ = ["PREFIX", "TABLE", "Route"]
@@ -101,6 +103,16 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/queues", "read", queues.list_queues),
     _post("/queues/{name}/pause", "operator", queues.pause, bodies.Reason),
     _post("/queues/{name}/resume", "operator", queues.resume, bodies.Reason),
+    _get("/schedules", "read", schedules.list_schedules, "namespace"),
+    _post("/schedules", "submit", schedules.create, timetables.NewSchedule, 201),
+    _get("/schedules/{name}", "read", schedules.show),
+    Route("PUT", "/schedules/{name}", "operator", schedules.replace, timetables.Timetable),
+    Route("DELETE", "/schedules/{name}", "operator", schedules.remove),
+    _get("/schedules/{name}/next", "read", schedules.next_instants, "count"),
+    _post("/schedules/{name}/pause", "operator", schedules.pause, bodies.Reason),
+    _post("/schedules/{name}/resume", "operator", schedules.resume, bodies.Reason),
+    _post("/schedules/{name}/run", "submit", schedules.run, bodies.Reason, 201),
+    _post("/schedules/{name}/backfill", "submit", schedules.backfill, timetables.Range),
     _get("/endpoints", "read", endpoints.list_endpoints, "name prefix"),
     Route("PUT", "/endpoints/{name}", "worker", endpoints.register, bodies.NewEndpoint),
     Route(

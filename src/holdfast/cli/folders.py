@@ -10,7 +10,7 @@ from msgspec import structs
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous
+from holdfast.cli.sources import LAST, Found, ambiguous, no_schedule
 from holdfast.coordinator.census import Census
 from holdfast.coordinator.explaining import job_explained, task_explained
 from holdfast.coordinator.history import task_detail
@@ -27,12 +27,14 @@ from holdfast.coordinator.inspect import (
 from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
 from holdfast.coordinator.output import OutputGone, OutputStore
 from holdfast.coordinator.outputparts import StreamName
+from holdfast.coordinator.schedules import coming, schedule_detail, schedule_view
 from holdfast.coordinator.surroundings import Surroundings, why_of
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
 from holdfast.core.events import JobsForgotten
 from holdfast.core.ids import Index, Instant, JobId
 from holdfast.core.job import Job, job_state, state_of
+from holdfast.core.schedule import Schedule
 from holdfast.core.transactions import to_json, transaction_of
 from holdfast.wire.output import Output
 from holdfast.wire.wanted import Wanted
@@ -150,6 +152,29 @@ class FromFolder:
         offset = reading.wall(reading.state.time) - reading.state.time
         wall = self.now()
         return Surroundings(reading.state, Instant(wall - offset), Instant(wall), None)
+
+    def schedules(self, namespace: str) -> list[View]:
+        reading, now = self.reading, Instant(self.now())
+        return [
+            schedule_view(reading.state, schedule, reading.wall, now)
+            for _, schedule in sorted(reading.state.schedules.items())
+            if not namespace or schedule.definition.spec.namespace == namespace
+        ]
+
+    def schedule(self, name: str) -> View:
+        reading = self.reading
+        known = self._schedule(name)
+        return schedule_detail(reading.state, known, reading.wall, Instant(self.now()))
+
+    def coming(self, name: str, count: int) -> list[str]:
+        found = coming(self._schedule(name), Instant(self.now()), count)
+        return [rfc3339(instant) for instant in found]
+
+    def _schedule(self, name: str) -> Schedule:
+        known = self.reading.state.schedules.get(name)
+        if known is None:
+            raise no_schedule(name, self)
+        return known
 
     def transactions(self, limit: int) -> list[View]:
         folder, views = undisturbed(lambda: _newest(self.path, self._at, limit))

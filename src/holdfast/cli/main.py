@@ -37,6 +37,10 @@ PLACES: Final = {
         "holdfast.cli.explaining:explain",
         "Say why it is not running, or what everything waits for.",
     ),
+    "schedule": (
+        "holdfast.cli.groups:schedule",
+        "Have commands run again and again: by cron, or every so often.",
+    ),
     "queue": ("holdfast.cli.groups:queue", "Look at queues, pause and resume them."),
     "token": ("holdfast.cli.groups:token", "Decide who may ask a server for what."),
     "transactions": (

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from holdfast.cli.errors import USAGE, Trouble
+from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note
 from holdfast.cli.shelves import Shelf
 from holdfast.wire.wanted import Wanted
@@ -95,6 +95,18 @@ class Source(Protocol):
         """How many tasks wait for which reason."""
         ...
 
+    def schedules(self, namespace: str) -> list[View]:
+        """Schedules at a glance, by name."""
+        ...
+
+    def schedule(self, name: str) -> View:
+        """One schedule with what it runs."""
+        ...
+
+    def coming(self, name: str, count: int) -> list[str]:
+        """The next instants of a schedule."""
+        ...
+
     def transactions(self, limit: int) -> list[View]:
         """The newest transactions, the newest last."""
         ...
@@ -106,4 +118,12 @@ def ambiguous(text: str, names: Sequence[str]) -> Trouble:
     more = ", …" if len(names) > SHOWN else ""
     return Trouble(
         f"{text} is the beginning of {len(names)} jobs: {shown}{more}. Write more of it.", USAGE
+    )
+
+
+def no_schedule(name: str, source: Source) -> Trouble:
+    return Trouble(
+        f"there is no schedule {name} {source.place}. "
+        f"`holdfast schedule list{source.options}` lists what there is.",
+        NOT_FOUND,
     )

@@ -48,27 +48,37 @@ _OPTIONS: Final = (
     click.option("--bundle", metavar="DIR",
                  help="Bring this folder along: the command runs inside a copy that it cannot "
                  "change. What .holdfastignore names is left out."),
+    click.option("--on-disconnect", type=click.Choice(["stop"]),
+                 help="stop: it ends when its worker loses the server, so that two never run."),
+)  # fmt: skip
+
+_ONCE: Final = (
     click.option("--key", default="", help="Submitted again under this key, it is the same job."),
     click.option("--delay", default="", metavar="DURATION", help="Not before so long from now."),
     click.option("--not-before", default="", metavar="TIME", help="Not before this time."),
     click.option("--deadline", default="", metavar="TIME|DURATION",
                  help="Whatever has not ended by then is stopped."),
-    click.option("--on-disconnect", type=click.Choice(["stop"]),
-                 help="stop: it ends when its worker loses the server, so that two never run."),
 )  # fmt: skip
 
 
-def _describes(command: F) -> F:
+def describes(command: F) -> F:
     """The options that say what a job is, given to the command as one `asked`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
+def _describes_once(command: F) -> F:
+    """The same, with those that only make sense for a job that comes once."""
+    for option in reversed(_ONCE):
+        command = option(command)
+    return describes(command)
+
+
 @click.command(context_settings=ITS_OWN)
 @click.option("--array", type=click.IntRange(min=1), metavar="N",
               help="So many tasks; each finds its number in $HOLDFAST_TASK_INDEX.")  # fmt: skip
-@_describes
+@_describes_once
 @click.option("--max-parallel", type=click.IntRange(min=0), default=0,
               help="How many tasks may run at once.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show what would be asked; ask nothing.")
@@ -92,9 +102,9 @@ def submit(
     The command is a program and its arguments, never a line for a shell: write
     `-- sh -c '...'` where a shell is meant.
     """
-    body = _body(command, asked)
+    body = body_of(command, asked)
     body.count, body.max_parallel = array or 0, max_parallel
-    _check(body)
+    check(body)
     if dry_run:
         if asked["bundle"]:
             body.bundle = digest_of(asked["bundle"])
@@ -114,7 +124,7 @@ def submit(
 
 
 @click.command(context_settings=ITS_OWN)
-@_describes
+@_describes_once
 @server_options
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], server: str | None, token_file: Path | None, **asked: Any) -> int:
@@ -124,15 +134,16 @@ def run(command: tuple[str, ...], server: str | None, token_file: Path | None, *
     """
     from holdfast.cli.running import follow
 
-    body = _body(command, asked)
-    _check(body)
+    body = body_of(command, asked)
+    check(body)
     with asking(server, token_file) as asker:
         if asked["bundle"]:
             body.bundle = brought(asker, asked["bundle"])
         return follow(asker, asker.post("jobs", body=body))
 
 
-def _body(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
+def body_of(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
+    """The job that a command line asks for."""
     namespace = load_config().get("client.namespace", asked["namespace"])
     return Submit(
         kind="command",
@@ -148,10 +159,10 @@ def _body(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
         queue=asked["queue"],
         namespace=namespace,
         labels=pairs_of(asked["labels"], "--label"),
-        key=asked["key"],
-        delay=asked["delay"],
-        not_before=instant(asked["not_before"], "--not-before"),
-        deadline=instant(asked["deadline"], "--deadline"),
+        key=asked.get("key", ""),
+        delay=asked.get("delay", ""),
+        not_before=instant(asked.get("not_before", ""), "--not-before"),
+        deadline=instant(asked.get("deadline", ""), "--deadline"),
         on_disconnect=asked["on_disconnect"] or "",
     )
 
@@ -168,7 +179,7 @@ def _environment(texts: tuple[str, ...]) -> dict[str, str]:
     return pairs_of(told, "--env")
 
 
-def _check(body: Submit) -> None:
+def check(body: Submit) -> None:
     """Mistakes are told where they were made, before anything is sent."""
     try:
         spec_of(body)

@@ -39,10 +39,11 @@ def single_call(
     kwargs: Mapping[str, Any],
     *,
     words: Mapping[str, Any],
+    caller: str = "submit",
 ) -> Call:
     """`words` are those that `submit` takes for itself; so also below."""
     name, pickle = words["name"], words["pickle"]
-    _check_words(function, args, words, "submit")
+    _check_words(function, args, words, caller)
     _check_arguments(function, args, kwargs)
     options = _options(function, pickle=pickle)
     payload = encode_call(args, kwargs, pickle=options.pickle)

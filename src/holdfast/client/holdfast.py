@@ -23,8 +23,10 @@ from holdfast.client.calls import (
 from holdfast.client.errors import Refused
 from holdfast.client.feeder import Chunks, Feeder
 from holdfast.client.handles import Handle, Job
+from holdfast.client.schedules import Schedule, check_policies, timing_of
 from holdfast.core import commands as c
 from holdfast.core.ids import Index, Instant, JobId, parse_task_name
+from holdfast.core.schedule import ONE, SKIP, Definition
 from holdfast.core.transactions import Transaction
 from holdfast.wire.amounts import Duration, duration_ms, text, wall_ms, whole
 
@@ -166,7 +168,56 @@ class Holdfast:
         """Bring a folder of code to the server, once for many calls: `submit(…, bundle=…)`."""
         return self._backend.bundle(folder)
 
+    def schedule(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        cron: str | None = None,
+        every: Duration | None = None,
+        zone: str = "UTC",
+        missed: str = ONE,
+        overlap: str = SKIP,
+        start: datetime | None = None,
+        replace: bool = False,
+        pickle: bool | None = None,
+        bundle: str | PathLike[str] | Bundle | None = None,
+        **kwargs: Any,
+    ) -> Schedule:
+        """Run a call again and again: by a `cron` expression read in `zone`, or `every` so often.
+
+        `missed` says what becomes of instants that passed while nobody was there (`skip`, `one`,
+        `all`), `overlap` of one that comes while the run before goes on (`allow`, `skip`,
+        `replace`). The same schedule again changes nothing, so a program may say it at every
+        start; another under the same name is refused unless `replace`. An argument that is
+        `holdfast.scheduled_at` is given each run as the instant it is for.
+        """
+        words = {
+            "cron": cron, "every": every, "start": start, "pickle": pickle, "bundle": bundle,
+            "name": None,
+        }  # fmt: skip
+        timing = timing_of(cron, every, zone)
+        check_policies(missed, overlap)
+        call = single_call(function, args, kwargs, words=words, caller="schedule")
+        call = self._bundled(call, bundle)
+        definition = Definition(
+            timing=timing, spec=call.spec, items=(call.payload,), missed=missed, overlap=overlap
+        )
+        self._backend.schedules.set(
+            text(name, "name"), definition, start=wall_ms(start, "start"), replace=replace
+        )
+        return self.find_schedule(name)
+
     # Finding and tending it.
+
+    def find_schedule(self, name: str) -> Schedule:
+        """A schedule by its name; whether there is one shows when it is asked for something."""
+        return Schedule(self._backend.schedules, name, self.job)
+
+    def schedules(self) -> list[Schedule]:
+        """All schedules, by name."""
+        return [self.find_schedule(view["name"]) for view in self._backend.schedules.known()]
 
     def job(self, job_id: str) -> Job[Any]:
         """A job that was submitted before, in this run of the program or an earlier one."""

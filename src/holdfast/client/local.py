@@ -14,6 +14,7 @@ from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.client.kept import kept_output
 from holdfast.client.localworker import LocalWorker, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
+from holdfast.client.schedules_local import LocalSchedules
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
 from holdfast.coordinator.settings import Settings
@@ -82,6 +83,7 @@ class Local:
         self.closed = False
         self._owner_pid = os.getpid()
         self.actor = f"process:{self._owner_pid}"
+        self.schedules = LocalSchedules(self.call, self.actor, self._check_fits)
         self._embedded = open_embedded(path, settings)
         try:
             self._employ(make_executor)
