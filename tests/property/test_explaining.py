@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.coordinator.crews import LiveCrew
+from holdfast.coordinator.foreseeing import foreseen
 from holdfast.coordinator.seats import Worker, held_by_all
 from holdfast.coordinator.surroundings import Surroundings
 from holdfast.core import commands as c
-from holdfast.core.decision import Accepted
+from holdfast.core.decision import Accepted, Refused
 from holdfast.core.ids import NEVER, Index, JobId
 from holdfast.core.job import Job, state_of
 from holdfast.core.placing import ANYWHERE, CONDITIONS, WAIT, After, Placing
@@ -21,7 +22,7 @@ from holdfast.core.shape import Shape, shape_of
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.core.task import FINISHED, TaskState
 from holdfast.scheduler.codes import CODES
-from holdfast.scheduler.explain import explain
+from holdfast.scheduler.explain import explain, explain_job
 from holdfast.scheduler.fit import meets
 from holdfast.scheduler.ledger import names_of
 from holdfast.scheduler.reasons import Reason
@@ -100,7 +101,7 @@ class Town:
     def do(self, command: c.Command) -> bool:
         return isinstance(self.service.do(command), Accepted)
 
-    def submit(self) -> None:
+    def a_request(self) -> c.SubmitJob:
         dice, wants = self.dice, any_wants(self.dice)
         wishes = {name: wants.pop(name) for name in OF_PLACING & wants.keys()}
         retry = RetryPolicy(kind=dice.choice(("none", "fixed")), delay_ms=500, jitter=0)
@@ -112,16 +113,19 @@ class Town:
         after: tuple[After, ...] = ()
         if self.jobs and dice.random() < 0.2:
             after = (After(dice.choice(self.jobs), condition=dice.choice(CONDITIONS)),)
-        decision = self.service.do(
-            c.SubmitJob(
-                spec=spec, after=after, fate=WAIT,
-                items=tuple(b"x" for _ in range(dice.randint(1, 6))),
-                delay_ms=dice.choice((0, 0, 0, 700)),
-                not_before_wall=dice.choice((NEVER, NEVER, NEVER, self.clock.wall() + 2_000)),
-            )
+        return c.SubmitJob(
+            spec=spec, after=after, fate=WAIT,
+            items=tuple(b"x" for _ in range(dice.randint(1, 6))),
+            delay_ms=dice.choice((0, 0, 0, 700)),
+            not_before_wall=dice.choice((NEVER, NEVER, NEVER, self.clock.wall() + 2_000)),
         )  # fmt: skip
-        if isinstance(decision, Accepted):
-            self.jobs.append(JobId(str(decision.answer)))
+
+    def submit(self, request: c.SubmitJob) -> JobId | None:
+        decision = self.service.do(request)
+        if not isinstance(decision, Accepted):
+            return None
+        self.jobs.append(JobId(str(decision.answer)))
+        return self.jobs[-1]
 
     def stir(self) -> None:
         """People set bounds, and time passes."""
@@ -150,7 +154,7 @@ class Town:
         self.stir()
         self.service.settle()
         for _ in range(self.dice.randint(0, 3)):
-            self.submit()
+            self.submit(self.a_request())
         self.service.settle()
         quiet = [member for member in self.members if self.dice.random() < 0.1]
         if quiet:
@@ -168,6 +172,10 @@ class Town:
         coordinator = self.service.coordinator
         crew = LiveCrew(coordinator.state, self.service.exchanges)
         return Surroundings(coordinator.state, coordinator.now(), self.clock.wall(), crew)
+
+    def foreseen(self, request: c.SubmitJob) -> Any:
+        crew = LiveCrew(self.state, self.service.exchanges)
+        return foreseen(self.service.coordinator, crew, request)
 
     def waiting(self) -> list[tuple[Job, Index]]:
         return [
@@ -381,6 +389,29 @@ def judged(seed: int) -> Counter[str]:
 @settings(max_examples=60)
 def test_a_task_is_next_exactly_where_the_next_round_gives_it_out(seed: int) -> None:
     judged(seed)
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=60)
+def test_what_is_foreseen_of_a_job_is_what_is_said_of_it_when_it_is_there(seed: int) -> None:
+    town = Town(seed)
+    for _ in range(town.dice.randint(1, 4)):
+        town.round()
+        position = town.state.position
+        request = town.a_request()
+        told = town.foreseen(request)
+        assert town.state.position == position
+        job_id = town.submit(request)
+        if job_id is None:
+            assert isinstance(told, Refused)
+            continue
+        whole = town.surroundings().whole(town.state.jobs[job_id])
+        after = [(reason.code, reason.tasks) for reason in explain_job(whole)]
+        assert [(reason["code"], reason["tasks"]) for reason in told["reasons"]] == after
+        assert told["starting"] == dict(after).get("next", 0)
+        waiting = {(job.job_id, index) for job, index in town.waiting()}
+        given_out = [name for name in town.placed(waiting) if name[0] == job_id]
+        assert len(given_out) == told["starting"]
 
 
 @pytest.mark.slow
