@@ -17,6 +17,7 @@ from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.taking import Taken
 from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import NEVER, Instant, Position, WorkerId
@@ -94,7 +95,10 @@ class Served:
             partial(taken.install, self.engine.post),
         )
         self.ticker = Ticker(
-            self.coordinator, keep_finished=settings.keep_finished, feeders=self.feeders
+            self.coordinator,
+            keep_finished=settings.keep_finished,
+            feeders=self.feeders,
+            unplaced=Unplaced(self.coordinator, self.exchanges),
         )
         self.engine.hooks.extend(
             (
