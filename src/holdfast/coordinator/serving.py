@@ -10,6 +10,7 @@ from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
+from holdfast.coordinator.fleetnotes import FleetNotes
 from holdfast.coordinator.inspect import Told, told_by, told_in
 from holdfast.coordinator.looped import LoopEngine
 from holdfast.coordinator.ports import Faults, NoFaults
@@ -104,6 +105,7 @@ class Served:
             (
                 self.ticker,
                 Clockwork(self.coordinator),
+                FleetNotes(self.log.path, self.coordinator, self.exchanges),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
                 self.growth,

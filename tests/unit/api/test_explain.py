@@ -3,7 +3,11 @@
 import pytest
 
 from holdfast.api import census as census_module
+from holdfast.cli.folders import FromFolder
 from holdfast.coordinator import explaining as explain_module
+from holdfast.coordinator.inspect import Moment
+
+HELLO = {"host": "h", "pid": 1, "version": "1"}
 
 
 async def why(house, path: str) -> list[str]:
@@ -255,5 +259,28 @@ def test_a_dry_run_refuses_what_would_be_refused(inside):
             assert (told.status, told.value["detail"]) == (meant.status, meant.value["detail"])
         assert (await house.post("/jobs?dry_run=maybe", body)).status == 422
         assert (await house.post("/jobs?dry_run=maybe", {**body, "timeout": ""})).status == 422
+
+    inside(story)
+
+
+def test_the_folder_of_a_server_tells_of_the_past_what_the_server_told_then(inside):
+    async def story(house):
+        path = house.served.log.path
+        await house.submit(4)
+        alone = house.served.coordinator.state.position
+        await house.exchange(1, hello=HELLO)
+        await house.submit(1, cpus=64)
+        told = {
+            job: (await house.get(f"/jobs/{job}/explain?level=3")).value for job in ("1", "2")
+        }
+        source = FromFolder(path)
+        for job, view in told.items():
+            again = source.explain_job(source.job(job), 3)
+            assert again["reasons"] == view["reasons"]
+            assert again["standing"] == view["standing"]
+        then = FromFolder(path, Moment(position=alone))
+        reasons = then.explain_job(then.job("1"))["reasons"]
+        assert [(reason["code"], reason["tasks"]) for reason in reasons] == [("no_worker", 4)]
+        assert then.summary()["waiting"] == 4
 
     inside(story)
