@@ -1,5 +1,7 @@
 """What is recorded with tasks that no worker took in time."""
 
+from typing import Any
+
 from holdfast.coordinator import unplaced
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -16,8 +18,8 @@ def a_service() -> tuple[Service, ManualClock]:
     return Service(clock, SeededDice(1), term_ms=10_000), clock
 
 
-def submit(service: Service, **wants: object) -> JobId:
-    spec = JobSpec(name="j", kind="k", target="t", schedule_timeout_ms=5_000, **wants)  # type: ignore[arg-type]
+def submit(service: Service, **wants: Any) -> JobId:
+    spec = JobSpec(name="j", kind="k", target="t", schedule_timeout_ms=5_000, **wants)
     decision = service.do(c.SubmitJob(spec=spec, items=(b"",)))
     service.settle()
     return JobId(str(decision.answer))
