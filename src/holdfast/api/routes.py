@@ -16,6 +16,7 @@ from holdfast.api import (
     explain,
     health,
     jobs,
+    limiting,
     logs,
     metrics,
     queues,
@@ -100,6 +101,10 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/queues", "read", queues.list_queues),
     _post("/queues/{name}/pause", "operator", queues.pause, bodies.Reason),
     _post("/queues/{name}/resume", "operator", queues.resume, bodies.Reason),
+    _get("/limits", "read", limiting.list_limits),
+    _get("/limits/{scope}/{name}", "read", limiting.show),
+    Route("PUT", "/limits/{scope}/{name}", "operator", limiting.set_limit, bodies.NewLimit),
+    Route("DELETE", "/limits/{scope}/{name}", "operator", limiting.clear),
     _get("/endpoints", "read", endpoints.list_endpoints, "name prefix"),
     Route("PUT", "/endpoints/{name}", "worker", endpoints.register, bodies.NewEndpoint),
     Route(

@@ -39,11 +39,12 @@ def shape_of(job: Job) -> Shape:
     slots with nobody."""
     spec = job.spec
     own = job.job_id if spec.max_parallel or spec.placing.gang else ""
-    return _shape(spec, own)
+    return spec_shape(spec, own)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _shape(spec: JobSpec, own: str) -> Shape:
+def spec_shape(spec: JobSpec, own: str = "") -> Shape:
+    """The shape that tasks of this spec have; `own` names the job where that is part of it."""
     wishes: Placing = spec.placing
     return Shape(
         cpus_milli=spec.cpus_milli,
