@@ -22,6 +22,7 @@ from holdfast.client.bundles import Bundle, upload
 from holdfast.client.errors import Closed, NotAllowed, Refused
 from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
+from holdfast.client.limits import RemoteLimits
 from holdfast.client.streams import Streams
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import NOWHERE, Index, Instant, JobId, Position
@@ -30,6 +31,7 @@ from holdfast.wire import bodies
 from holdfast.wire.http import Http, Rejected, Server
 from holdfast.wire.specs import body_of, instant_of
 from holdfast.wire.watching import spans_of
+from holdfast.wire.wishes import afters_told
 
 T = TypeVar("T")
 
@@ -103,6 +105,7 @@ class Remote:
         self._patience_s = patience_s
         self._http = Http(server, patience_s=patience_s)
         self._streams = Streams(self._http, f"{API}/watch", patience_s, self._told)
+        self.limits = RemoteLimits(self._http, self._asked)
 
     @property
     def silence_s(self) -> float | None:
@@ -113,10 +116,11 @@ class Remote:
 
     # Work.
 
-    def submit(self, request: SubmitJob) -> JobFeed:
+    def submit(self, request: SubmitJob, *, must_fit: bool = False) -> JobFeed:
         self.check_open()
         with self._streams.expecting() as expected:
             body = _body(request)
+            body.must_fit = must_fit
             body.watch = expected.name
             job = self._post("/jobs", body, JobShown)
             # Under a key it may be an old job; who may not watch at all learns that by waiting.
@@ -162,8 +166,8 @@ class Remote:
         self._streams.catch_up(job_id)
         return stopped > 0
 
-    def retry(self, job_id: JobId, indices: tuple[Index, ...]) -> int:
-        body = bodies.Retries(indices=list(indices))
+    def retry(self, job_id: JobId, indices: tuple[Index, ...], edits: bodies.Edits | None) -> int:
+        body = bodies.Retries(indices=list(indices), set=edits)
         retried = self._post(f"{_job(job_id)}/retry", body, Retried).retried
         self._streams.catch_up(job_id)
         return retried
@@ -309,6 +313,11 @@ def _body(request: SubmitJob) -> bodies.Submit:
     body.delay = _span(request.delay_ms)
     body.not_before = _instant(request.not_before_wall)
     body.deadline = _instant(request.deadline_wall)
+    body.after = afters_told(request.after)
+    body.on_failed_parent = request.fate
+    body.parent, body.detached = request.parent, request.detached
+    body.unique_for = _span(request.unique_for_ms)
+    body.existing = request.existing
     return body
 
 

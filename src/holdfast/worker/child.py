@@ -25,6 +25,7 @@ from holdfast.worker import frames
 from holdfast.worker.bell import Bell
 from holdfast.worker.calls import Calls, raising
 from holdfast.worker.copies import Original, end_copy
+from holdfast.worker.current import enter_job_alone
 from holdfast.worker.frames import Broke, Doom, Ran, Withdrawn, array_of, encode, frame
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import Entry
@@ -165,6 +166,7 @@ class Child:
     def _perform(self, entry: Entry, began_ns: int) -> bytes | None:
         run, item = entry
         if run is not self._prepared:
+            enter_job_alone(run.job_id)
             self._call, self._prepared = self._prepare(run), run
         if self._call is None:
             self._refuse(item.lease_id)

@@ -21,6 +21,7 @@ from holdfast.core.ids import WorkerId
 from holdfast.core.spec import STOP
 from holdfast.wire.bodies import Command
 from holdfast.wire.exchange import Item, Run
+from holdfast.worker.current import JOB_VARIABLE
 from holdfast.worker.errands import Launch
 
 PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR"})
@@ -149,7 +150,7 @@ class Surroundings:
                 secrets.append(value)
             values[name] = value
         values |= {
-            "HOLDFAST_JOB_ID": run.job_id,
+            JOB_VARIABLE: run.job_id,
             "HOLDFAST_TASK_ID": f"{run.job_id}/{item.index}",
             "HOLDFAST_TASK_INDEX": str(item.index),
             "HOLDFAST_TASK_COUNT": str(run.task_count),
