@@ -39,6 +39,21 @@ $(STAMP): pyproject.toml src/holdfast/version.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+# The queues of others, apart from ours. Tests that need them skip where HOLDFAST_PEERS_PYTHON names
+# nobody that has them, and say so; where it names one, they must pass.
+PEERS := .peers
+PEERS_STAMP := $(PEERS)/.ready
+
+.PHONY: peers
+peers: $(PEERS_STAMP) ## make .peers with the queues that the bench measures beside ours
+
+$(PEERS_STAMP): .ci/peers.txt
+	@test -n "$(PYTHON)" || { echo "holdfast needs Python 3.11 or newer on the PATH" >&2; exit 1; }
+	"$(PYTHON)" -m venv --clear $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --retries 5 \
+		--requirement .ci/peers.txt
+	@touch $@
+
 .PHONY: demo
 demo: $(STAMP) ## the first minute with holdfast
 	$(BIN)/holdfast demo
@@ -63,6 +78,7 @@ contracts: $(STAMP)
 .PHONY: docs
 docs: $(STAMP)
 	$(BIN)/holdfast states --check docs/states.md
+	$(BIN)/holdfast config show --check docs/settings.md
 
 .PHONY: test
 test: $(STAMP) ## the fast tier; SEED=n replays
@@ -85,6 +101,7 @@ bench: $(STAMP) ## measure this machine
 bless: $(STAMP) ## rewrite expected files and made documents; read the diff
 	$(PYTEST) --bless
 	$(BIN)/holdfast states --write docs/states.md
+	$(BIN)/holdfast config show --write docs/settings.md
 
 .PHONY: clean
 clean: ## remove what builds and test runs left; .venv stays

@@ -46,7 +46,7 @@ UNWELCOME_TEXT = {
 }
 
 # Where the name to install and the name to import differ.
-IMPORT_NAMES: dict[str, str] = {}
+IMPORT_NAMES: dict[str, str] = {"PyYAML": "yaml"}
 
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 PYTHON_FILES = sorted([*SRC.rglob("*.py"), *SRC.rglob("*.pyi"), *ROOT.glob("tests/**/*.py")])

@@ -207,12 +207,19 @@ def test_the_doctor_looks_at_everything_and_says_what_is_not_well(
     assert sorted(os.listdir(served.data)) == before
     found = {check["name"]: check["state"] for check in json.loads(done.out)["checks"]}
     assert done.code == 0, done.out
-    assert set(found) == {"server", "clock", "token", "version", "workers", "space", "disk"}
-    assert {found[name] for name in ("server", "token", "version")} == {"GOOD"}
+    assert set(found) == {
+        "token file", "server", "clock", "health", "token", "version", "workers", "versions",
+        "memory cap", "space", "disk", "owner", "history", "drift",
+    }  # fmt: skip
+    good = {name for name, state in found.items() if state == "GOOD"}
+    assert {"token file", "server", "health", "token", "version", "history", "drift"} <= good
+    told = {check["name"]: check["told"] for check in json.loads(done.out)["checks"]}
+    assert f"process {served.process.pid} on" in told["owner"]
     file = tmp_path / "token"
     file.write_text("hf_no_such\n")
+    file.chmod(0o600)
     closed = call("doctor", "--token-file", file, "--server", served.url)
-    assert closed.code == 1
+    assert closed.code == 6
     assert "token" in closed.err
     lost = call("doctor", "--data", tmp_path / "nowhere", "-o", "json")
     assert (lost.code, json.loads(lost.out)["checks"][-1]["state"]) == (1, "BAD")

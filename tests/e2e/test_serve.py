@@ -356,5 +356,11 @@ def test_tls_holds_and_a_renewed_certificate_is_taken_up(tmp_path):
         server.process.send_signal(signal.SIGHUP)
         while shown(server) == first:
             assert server.process.poll() is None
-        assert shown(server) in (tmp_path / "cert.pem").read_text()
+        second = (tmp_path / "cert.pem").read_text()
+        assert shown(server) in second
+        (tmp_path / "cert.pem").write_text("nonsense")
+        server.process.send_signal(signal.SIGHUP)
+        told = next(line for line in server.process.stderr if "settings" in line and "stay" in line)
+        assert "no certificate" in told
+        assert shown(server) in second
         assert server.end()[0] == 0

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from holdfast.api.call import Answer, Answered, Call, Raw, Stream, Text
 from holdfast.api.identity import NOBODY, PUBLIC, Identity, identify
-from holdfast.api.limits import Door, Rates
+from holdfast.api.limits import Door, Limits, Rates
 from holdfast.api.matching import Paths
 from holdfast.api.negotiation import PROBLEM, read_body, wants_msgpack, written
 from holdfast.api.problems import Declined
@@ -30,7 +30,6 @@ from holdfast.core.errors import OperatingError
 
 log = getLogger("holdfast")
 
-REQUESTS_PER_SECOND: Final = 5_000.0
 MOST_QUERY: Final = 100
 BODY_S: Final = 60.0
 
@@ -44,13 +43,18 @@ class Api:
         *,
         door: Door,
         table: Iterable[Route] = TABLE,
-        per_second: float = REQUESTS_PER_SECOND,
+        per_second: float = Limits().per_second,
     ) -> None:
         self.service = service
         self._door = door
         self._paths = Paths(table)
         self._repeats = Repeats(time.monotonic)
         self._rates = Rates(per_second, time.monotonic)
+
+    def limit(self, door: Door, per_second: float) -> None:
+        """Other names and another rate, for requests that come from now on."""
+        self._door = door
+        self._rates.limit(per_second)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

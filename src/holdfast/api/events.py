@@ -18,14 +18,14 @@ CONTENT_TYPE: Final = "text/event-stream"
 ALIVE: Final = b": alive\n\n"
 ALIVE_S: Final = 15.0
 CHUNK: Final = 256
-MOST_FOLLOWERS: Final = 100
-"""Each reads the log by itself and holds a connection for as long as it likes."""
 
 
 async def follow(call: Call) -> Stream:
     """Every transaction after `Last-Event-ID` or `since`, and then each as it becomes durable."""
-    if call.service.followers >= MOST_FOLLOWERS:
-        told = f"{MOST_FOLLOWERS} follow the log already; try again when one has left"
+    # Each reads the log by itself and holds a connection for as long as it likes.
+    most = call.service.limits.followers
+    if call.service.followers >= most:
+        told = f"{most} follow the log already; try again when one has left"
         raise Declined("queue_full", told, headers={"retry-after": "5"})
     served = call.service.served
     last = await call.look(lambda state: int(state.position))

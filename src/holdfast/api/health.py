@@ -19,7 +19,13 @@ async def readyz(call: Call) -> Answer:
         raise Declined("not_ready", trouble, headers={"retry-after": "1"})
     told: dict[str, Any] = {"status": "ok"}
     if "verbose" in call.query:
-        told["checks"] = {"log": "ok", "leaving": "no", "replay": "done"}
+        failed = call.service.served.snapshotter.last_error
+        told["checks"] = {
+            "log": "ok",
+            "leaving": "no",
+            "replay": "done",
+            "snapshots": f"the last one failed: {failed}" if failed else "ok",
+        }
     return Answer(told)
 
 

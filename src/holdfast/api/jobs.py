@@ -31,7 +31,6 @@ from holdfast.wire.wishes import ties_of
 
 LONGEST_WAIT_MS: Final = 300_000
 SHORT: Final = 16
-MOST_JOBS: Final = 5_000_000
 
 
 async def submit(call: Call) -> Answer:
@@ -41,7 +40,7 @@ async def submit(call: Call) -> Answer:
     told: dict[str, Any] = {}
 
     def ask(coordinator: Coordinator) -> Decision:
-        if len(coordinator.state.jobs) >= MOST_JOBS:
+        if len(coordinator.state.jobs) >= call.service.limits.jobs:
             raise Declined("queue_full", "too many jobs wait", headers={"retry-after": "10"})
         if not call.was_answered(coordinator):
             check_bundle(call, command.spec.bundle)

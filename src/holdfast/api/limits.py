@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 import httptools
+from msgspec import Struct
 
 from holdfast.api.problems import Declined
 
@@ -14,16 +15,28 @@ NAMES_KEPT: Final = 64
 MOST_ASKERS: Final = 10_000
 
 
+class Limits(Struct, frozen=True, kw_only=True):
+    """How much is too much: requests a second of one token, jobs in all, followers of the log."""
+
+    per_second: float = 5_000.0
+    jobs: int = 5_000_000
+    followers: int = 100
+
+
 class Rates:
     """So many requests a second for every token, with `burst` seconds of them saved up."""
 
     def __init__(
         self, per_second: float, clock: Callable[[], float], *, burst_s: float = 2.0
     ) -> None:
-        self._per_second = per_second
-        self._most = per_second * burst_s
+        self._burst_s = burst_s
+        self.limit(per_second)
         self._clock = clock
         self._left: dict[str, tuple[float, float]] = {}
+
+    def limit(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._most = per_second * self._burst_s
 
     def spend(self, token_id: str) -> None:
         """Count one request; `Declined` says when to come again."""

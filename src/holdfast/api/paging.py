@@ -116,7 +116,7 @@ def _some_tasks(call: Call, job: Job, states: frozenset[int], first: int, room: 
     return views, stop if stop < job.count else None
 
 
-def page(plural: str, views: list[dict[str, Any]], cursor: int | None) -> dict[str, Any]:
+def page(plural: str, views: list[dict[str, Any]], cursor: object) -> dict[str, Any]:
     """Part of a list, and where the next part begins; None where there is none."""
     return {"schema": 1, plural: views, "next": None if cursor is None else str(cursor)}
 

@@ -96,7 +96,7 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/workers/{name}/uncordon", "operator", workers.uncordon, bodies.Reason),
     _post("/workers/{name}/drain", "operator", workers.drain, bodies.Reason),
     _get("/leases", "read", workers.leases, "limit cursor"),
-    _get("/transactions", "read", transactions.list_transactions, "limit"),
+    _get("/transactions", "read", transactions.list_transactions, "limit cursor"),
     _get("/events", "read", events.follow, "since", "text/event-stream"),
     _get("/queues", "read", queues.list_queues),
     _post("/queues/{name}/pause", "operator", queues.pause, bodies.Reason),

@@ -5,51 +5,31 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from logging import getLogger
-from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
 from msgspec import Struct
 
 from holdfast.api import logs
-from holdfast.api.app import REQUESTS_PER_SECOND, Api
+from holdfast.api.adjusting import Adjuster, check_certificate, door_of
+from holdfast.api.app import Api
 from holdfast.api.credentials import Admission, admit, admit_workers, write_address
 from holdfast.api.crew import Crew
-from holdfast.api.limits import Door
-from holdfast.api.listening import Address, CannotListen
+from holdfast.api.listening import CannotListen
+from holdfast.api.manager import READY, STOPPING, show_life, tell_manager
+from holdfast.api.plan import Adjust, Again, Plan
 from holdfast.api.protocol import BoundedHead
 from holdfast.api.service import Service
-from holdfast.api.signals import Stop, dump, obeyed, tell_manager
-from holdfast.coordinator.output import Quota
+from holdfast.api.signals import Stop, dump, obeyed
 from holdfast.coordinator.ports import Faults
 from holdfast.coordinator.serving import Served
-from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.taking import Taken
 from holdfast.core.errors import LogFailed
-
-log = getLogger("holdfast")
 
 DRAIN_S: Final = 30
 KEEP_ALIVE_S: Final = 75
 LOCAL_FILE: Final = "worker.token"
 """In the data folder: the token of the workers that are started here."""
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """What an operator chose about a server."""
-
-    address: Address
-    token_file: Path
-    term_ms: int
-    settings: Settings = Settings()
-    output: Quota = Quota()
-    workers: int = 0
-    tls_cert: str = ""
-    tls_key: str = ""
-    hosts: tuple[str, ...] = ()
-    per_second: float = REQUESTS_PER_SECOND
-    access_log: bool = False
 
 
 class Ready(Struct, frozen=True):
@@ -81,26 +61,31 @@ async def serve(
     plan: Plan,
     ready: Callable[[Ready], None],
     faults: Faults | None = None,
+    again: Again | None = None,
 ) -> None:
-    """Serve until a signal ends it. `LogFailed` where the log did."""
+    """Serve until a signal ends it. `LogFailed` where the log did. `again` is asked for another
+    plan on SIGHUP; without it one that cannot be changed was meant."""
     served = Served(taken, plan.settings, term_ms=plan.term_ms, faults=faults)
     served.engine.start()
-    service = Service(served, plan.output)
+    service = Service(served, plan.output, plan.limits)
+    living = asyncio.ensure_future(show_life())
     sweeping = asyncio.ensure_future(logs.keep_tidy(service))
     try:
         admission = await admit(served, plan.token_file)
         url = plan.address.url(tls=bool(plan.tls_cert), near=True)
         crew = await _crew(served, plan, url)
-        web = _Web(_config(service, plan))
-        again = partial(_read_certificate, web, plan)
-        with obeyed(crew.kill, again, partial(dump, served)) as stop:
+        api = Api(service, door=door_of(plan), per_second=plan.limits.per_second)
+        web = _Web(_config(api, plan))
+        adjuster = Adjuster(service, api, web.config, plan)
+        reload = partial(adjuster.soon, again or _leave_as_is)
+        with obeyed(crew.kill, reload, partial(dump, served)) as stop:
             async with _listening(web, door):
                 write_address(plan.token_file, url)
                 crew.start()
-                tell_manager("READY=1")
+                tell_manager(READY)
                 ready(Ready(url, admission))
                 await _until_over(served, stop)
-                tell_manager("STOPPING=1")
+                tell_manager(STOPPING)
                 service.leave()
                 web.force_exit = served.coordinator.failure is not None
                 await crew.stop(0 if web.force_exit else DRAIN_S)
@@ -109,11 +94,16 @@ async def serve(
         sweeping.cancel()
         await service.output.close()
         await served.close()
+        living.cancel()
     if failure is not None:
         raise LogFailed(
             f"the log in {served.log.path} has failed: {failure}. What was acknowledged is safe; "
             "mend the disk and start again."
         ) from failure
+
+
+async def _leave_as_is(adjust: Adjust) -> None:
+    """Nobody knows of another plan."""
 
 
 async def _crew(served: Served, plan: Plan, url: str) -> Crew:
@@ -154,24 +144,10 @@ async def _until_over(served: Served, stop: Stop) -> None:
             wait.cancel()
 
 
-def _read_certificate(web: _Web, plan: Plan) -> None:
-    """A certificate that was renewed holds for whoever connects from now on."""
-    if web.config.ssl is None:
-        return
-    try:
-        web.config.ssl.load_cert_chain(plan.tls_cert, plan.tls_key)
-    except OSError as error:
-        log.warning("the certificate stays as it was; %s cannot be read: %s", plan.tls_cert, error)
-
-
-def _config(service: Service, plan: Plan) -> uvicorn.Config:
-    api = Api(
-        service,
-        door=Door(plan.hosts, any_host=not plan.address.is_local and not plan.hosts),
-        per_second=plan.per_second,
-    )
+def _config(api: Api, plan: Plan) -> uvicorn.Config:
     tls: dict[str, Any] = {}
     if plan.tls_cert:
+        check_certificate(plan)
         tls = {"ssl_certfile": plan.tls_cert, "ssl_keyfile": plan.tls_key}
     config = uvicorn.Config(
         api,
@@ -187,9 +163,5 @@ def _config(service: Service, plan: Plan) -> uvicorn.Config:
         timeout_graceful_shutdown=DRAIN_S,
         **tls,
     )
-    try:
-        config.load()
-    except OSError as error:
-        told = f"{plan.tls_cert} and {plan.tls_key} are no certificate with its key: {error}"
-        raise CannotListen(told) from error
+    config.load()
     return config

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from typing import Final
 
+from holdfast.api.limits import Limits
 from holdfast.api.lines import JobLine
 from holdfast.api.streams import Streams
 from holdfast.coordinator.output import FOLDER, OutputStore, Quota
@@ -18,8 +19,11 @@ class Service:
     """A served coordinator while it takes requests. `leaving` is set when it stops doing so;
     `followers` counts those who are told the log as it grows."""
 
-    def __init__(self, served: Served, quota: Quota | None = None) -> None:
+    def __init__(
+        self, served: Served, quota: Quota | None = None, limits: Limits | None = None
+    ) -> None:
         self.served = served
+        self.limits = limits or Limits()
         self.leaving = asyncio.Event()
         self.answered: Counter[int] = Counter()
         self.followers = 0

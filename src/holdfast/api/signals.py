@@ -1,10 +1,9 @@
-"""What an operator says to a running server by signal, and what it says to the system's manager."""
+"""What an operator says to a running server by signal."""
 
 import asyncio
 import faulthandler
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -66,13 +65,3 @@ def dump(served: Served) -> None:
     with suppress(OSError, ValueError, AttributeError):
         # Where stderr is closed, or is no file, there is nowhere to write the stacks.
         faulthandler.dump_traceback(sys.stderr, all_threads=True)
-
-
-def tell_manager(word: str) -> None:
-    """`READY=1`, `STOPPING=1`: to systemd, where it started us and wants to know."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if not address.startswith(("/", "@")):
-        return
-    place = "\0" + address[1:] if address.startswith("@") else address
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wire, suppress(OSError):
-        wire.sendto(word.encode(), place)

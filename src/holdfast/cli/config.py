@@ -18,20 +18,30 @@ from holdfast.cli.errors import USAGE, Trouble
 
 SYSTEM_FILE: Final = Path("/etc/holdfast/config.toml")
 PROJECT_FILE: Final = "holdfast.toml"
+WORDS: Final = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 
 
 class Setting(Struct, frozen=True):
-    """`variable` is an environment name beside the general one (`HOLDFAST_SERVER__LISTEN`)."""
+    """`variable` is an environment name beside the general one (`HOLDFAST_SERVER__LISTEN`).
+    `reloads`: a server takes a change of it up on SIGHUP, without being started again."""
 
     key: str
     kind: type
     default: Any
     about: str
     variable: str = ""
+    reloads: bool = False
 
     def variables(self) -> tuple[str, ...]:
         general = "HOLDFAST_" + self.key.upper().replace(".", "__")
         return (self.variable, general) if self.variable else (general,)
+
+
+def _live(key: str, kind: type, default: Any, about: str, variable: str = "") -> Setting:
+    return Setting(key, kind, default, about, variable, reloads=True)
 
 
 SETTINGS: Final = (
@@ -44,21 +54,43 @@ SETTINGS: Final = (
     Setting("server.listen", str, "127.0.0.1:7700", "where to listen"),
     Setting("server.workers", int, 0, "how many workers to start beside the server"),
     Setting("server.lease_term", str, "15s", "how long a lease lives without renewal"),
-    Setting("server.token_file", str, "", "where the first token is written"),
-    Setting("server.tls_cert", str, "", "the certificate of the server"),
-    Setting("server.tls_key", str, "", "the key of that certificate"),
+    _live("server.token_file", str, "", "where the administrator's token is, or is written"),
+    _live("server.tls_cert", str, "", "the certificate of the server"),
+    _live("server.tls_key", str, "", "the key of that certificate"),
     Setting("server.insecure", bool, False, "allow other machines to connect without TLS"),
-    Setting("server.history", str, "256Mi", "how much log is kept to look back on"),
-    Setting("server.archive", str, "", "where older log is moved; empty: it is deleted"),
-    Setting("server.output", str, "1Gi", "how much of what tasks print is kept in all"),
-    Setting("server.output_stream", str, "4Mi", "how much of one stream of one attempt is kept"),
-    Setting("server.keep_finished", int, 10_000, "how many finished jobs stay at hand"),
-    Setting("worker.name", str, "", "what the worker is called"),
+    _live("server.hosts", list, (), "other names this server is called by"),
+    _live("server.rate", float, 5_000.0, "requests a second that one token may make"),
+    Setting("server.access_log", bool, False, "log every request"),
+    _live("server.history", str, "256Mi", "how much log is kept to look back on"),
+    _live("server.archive", str, "", "where older log is moved; empty: it is deleted"),
+    _live("server.keep_finished", int, 10_000, "how many finished jobs stay at hand"),
+    _live("server.jobs", int, 5_000_000, "how many jobs there may be before more are refused"),
+    _live("server.followers", int, 100, "how many may follow the log at once"),
+    _live("server.output_all", str, "1Gi", "how much of what tasks print is kept in all"),
+    _live(
+        "server.output_attempt", str, "8Mi",
+        "how much of what one attempt prints is kept, half of it for each stream",
+    ),
+    _live("server.bundle_size", str, "64Mi", "how large one bundle of code may be"),
+    _live("server.bundles_size", str, "4Gi", "how large all bundles may be together"),
+    Setting("worker.name", str, "", "what the worker is called; empty: the host and a few letters"),
     Setting("worker.slots", int, 0, "how many tasks run at once; 0: one a processor"),
+    Setting("worker.cpus", float, None, "processors to give out; unset: all"),
+    Setting("worker.memory", str, "", "memory to give out; empty: all"),
+    Setting("worker.gpus", int, 0, "GPUs to give out"),
+    Setting("worker.attributes", list, (), "what to know about this worker, each KEY=VALUE"),
+    Setting("worker.pickle", bool, False, "run pickled functions too"),
+    Setting("worker.pass_env", list, (), "variables that commands get from the environment"),
+    Setting("worker.secrets", str, "", "the folder of files that `secret:NAME` refers to"),
+    Setting("worker.scratch", str, "", "where commands work; empty: the state folder"),
+    Setting("worker.bundles", str, "", "where bundles are unpacked; empty: the cache folder"),
+    Setting("worker.bundles_size", str, "4Gi", "how much of them is kept"),
     Setting("worker.drain_timeout", str, "30s", "how long a leaving worker waits for what runs"),
-    Setting("log.level", str, "info", "debug, info, warning or error", "HOLDFAST_LOG_LEVEL"),
-    Setting("log.format", str, "text", "text or json", "HOLDFAST_LOG_FORMAT"),
-)
+    Setting("worker.exit_when_drained", bool, False, "end when an operator has drained it"),
+    Setting("worker.connect_timeout", str, "10s", "how long the server may be away at the start"),
+    _live("log.level", str, "info", "debug, info, warning or error", "HOLDFAST_LOG_LEVEL"),
+    _live("log.format", str, "text", "text or json", "HOLDFAST_LOG_FORMAT"),
+)  # fmt: skip
 KNOWN: Final = {setting.key: setting for setting in SETTINGS}
 
 
@@ -79,7 +111,7 @@ class Config:
     def find(self, key: str, flag: Any = None) -> Found:
         """The value of a setting, from the nearest place that has one."""
         setting = KNOWN[key]
-        if flag is not None:
+        if flag is not None and flag != ():
             return Found(flag, "the command line")
         for variable in setting.variables():
             text = self._environment.get(variable)
@@ -92,6 +124,12 @@ class Config:
 
     def get(self, key: str, flag: Any = None) -> Any:
         return self.find(key, flag).value
+
+    def section(self, name: str, flags: Mapping[str, Any]) -> dict[str, Any]:
+        """All settings of a section by their last names, the flags of the command first."""
+        prefix = f"{name}."
+        names = [key.removeprefix(prefix) for key in KNOWN if key.startswith(prefix)]
+        return {each: self.get(prefix + each, flags.get(each)) for each in names}
 
 
 def load_config(
@@ -145,23 +183,39 @@ def _flat(path: Path, tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
+KINDS: Final = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list of texts",
+}
+
+
 def _checked(setting: Setting, value: Any, path: Path) -> Any:
-    is_bool = isinstance(value, bool)
-    if not isinstance(value, setting.kind) or (is_bool and setting.kind is not bool):
-        wanted = {str: "text", int: "a whole number", bool: "true or false"}[setting.kind]
-        raise Trouble(f"{path}: {setting.key} = {value!r} must be {wanted}", USAGE)
-    return value
+    """What a file says, where it is of the right kind."""
+    kind = setting.kind
+    fits = isinstance(value, (int, float) if kind is float else kind)
+    if kind is list:
+        fits = fits and all(isinstance(each, str) for each in value)
+    if not fits or (isinstance(value, bool) and kind is not bool):
+        raise Trouble(f"{path}: {setting.key} = {value!r} must be {KINDS[kind]}", USAGE)
+    return tuple(value) if kind is list else kind(value)
 
 
 def _read(setting: Setting, text: str, variable: str) -> Any:
-    if setting.kind is str:
+    """What a variable says. The texts of a list have commas between them."""
+    kind = setting.kind
+    if kind is str:
         return text
-    if setting.kind is bool:
-        word = text.strip().lower()
-        if word not in ("1", "true", "yes", "on", "0", "false", "no", "off"):
-            raise Trouble(f"{variable}={text!r} must be true or false", USAGE)
-        return word in ("1", "true", "yes", "on")
+    if kind is list:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    word = text.strip().lower()
+    if kind is bool and word in WORDS:
+        return WORDS[word]
     try:
-        return int(text)
+        if kind is not bool:
+            return kind(word)
     except ValueError:
-        raise Trouble(f"{variable}={text!r} must be a whole number", USAGE) from None
+        pass
+    raise Trouble(f"{variable}={text!r} must be {KINDS[kind]}", USAGE)

@@ -1,40 +1,39 @@
 """`holdfast job explain`, `task explain`, `task history`: why it is so, and how it came to be."""
 
-from pathlib import Path
+from typing import Final
 
 import click
 
-from holdfast.cli.asking import Asker, asking
-from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import TABLES, View, clean, clean_text, emit_list, emit_one, note
 from holdfast.cli.reading import Look, reads
 from holdfast.cli.selectors import find_one_task
-from holdfast.cli.servers import FromServer
+from holdfast.cli.sources import Source
 from holdfast.cli.transactions import transactions_table
+
+OF_FOLDERS: Final = (
+    "holdfast job show", "holdfast task show", "holdfast task list", "holdfast serve",
+)  # fmt: skip
 
 
 @click.command("explain")
 @click.argument("selector", metavar="JOB")
-@server_options
-@output_option
-def explain_job(selector: str, server: str | None, token_file: Path | None, form: str) -> None:
+@reads
+def explain_job(look: Look, selector: str, form: str) -> None:
     """Say why a job is where it is: what its tasks wait for, and what to type about it."""
-    with asking(server, token_file) as asker:
-        job = FromServer(asker).job(selector)
-        view = asker.get("jobs", job["id"], "explain")
-        emit_one(form, _plain(view), explained(f"job {view['id']}", view, asker))
+    with look.source() as source:
+        view = source.explain_job(source.job(selector))
+        emit_one(form, _plain(view), explained(f"job {view['id']}", view, source))
 
 
 @click.command("explain")
 @click.argument("selector", metavar="JOB/INDEX")
-@server_options
-@output_option
-def explain_task(selector: str, server: str | None, token_file: Path | None, form: str) -> None:
+@reads
+def explain_task(look: Look, selector: str, form: str) -> None:
     """Say why a task is where it is: what holds it up, who holds it, or how it ended."""
-    with asking(server, token_file) as asker:
-        job, index = find_one_task(FromServer(asker), selector)
-        view = asker.get("tasks", job["id"], index, "explain")
-        emit_one(form, _plain(view), explained(f"task {view['id']}", view, asker))
+    with look.source() as source:
+        job, index = find_one_task(source, selector)
+        view = source.explain_task(job, index)
+        emit_one(form, _plain(view), explained(f"task {view['id']}", view, source))
 
 
 @click.command("history")
@@ -56,7 +55,7 @@ def _plain(view: View) -> View:
     return {name: value for name, value in view.items() if name != "schema"}
 
 
-def explained(what: str, view: View, asker: Asker) -> str:
+def explained(what: str, view: View, source: Source) -> str:
     """The reasons in words, each with what to type about it below it."""
     lines = [f"{what} is {view['state']}"]
     for reason in view["reasons"]:
@@ -66,5 +65,11 @@ def explained(what: str, view: View, asker: Asker) -> str:
         if reason["until"] is not None:
             lines.append(f"    until {reason['until']}")
         if reason["command"] is not None:
-            lines.append(f"    {clean(reason['command'])}{asker.options}")
+            lines.append(f"    {clean(reason['command'])}{_leading(reason['command'], source)}")
     return "".join(f"{line}\n" for line in lines)
+
+
+def _leading(command: str, source: Source) -> str:
+    """What leads the command back to where was looked; a folder takes no orders."""
+    is_for_server = source.options.startswith(" --data") and not command.startswith(OF_FOLDERS)
+    return "" if is_for_server else source.options

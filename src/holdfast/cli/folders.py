@@ -8,6 +8,7 @@ from pathlib import Path
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.sources import LAST, Found, Wanted, ambiguous
+from holdfast.coordinator.explaining import job_explained, task_explained
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import (
     Folder,
@@ -19,10 +20,11 @@ from holdfast.coordinator.inspect import (
     open_folder,
     undisturbed,
 )
+from holdfast.coordinator.surroundings import Surroundings
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
 from holdfast.core.events import JobsForgotten
-from holdfast.core.ids import Index, JobId
+from holdfast.core.ids import Index, Instant, JobId
 from holdfast.core.job import Job, job_state, state_of
 from holdfast.core.transactions import to_json, transaction_of
 
@@ -100,6 +102,25 @@ class FromFolder:
         reading, known = self._known(job)
         trail = trail_of(reading, known, Index(index), reading.state.position)
         return {"transactions": trail.transactions, "complete": trail.is_complete}
+
+    def explain_job(self, job: View) -> View:
+        reading, known = self._known(job)
+        here = self._surroundings(reading).whole(known)
+        state = job_state(known).value
+        oldest, last = reading.folder.oldest, reading.state.position
+        return job_explained(reading, known.job_id, state, here, oldest, last)
+
+    def explain_task(self, job: View, index: int) -> View:
+        reading, known = self._known(job)
+        here = self._surroundings(reading).situation(known, Index(index))
+        oldest, last = reading.folder.oldest, reading.state.position
+        return task_explained(reading, here, known, Index(index), oldest, last)
+
+    def _surroundings(self, reading: Reading) -> Surroundings:
+        """The moment that is looked at: the last record's, or now where nothing came after it."""
+        offset = reading.wall(reading.state.time) - reading.state.time
+        wall = self.now()
+        return Surroundings(reading.state, Instant(wall - offset), Instant(wall), None)
 
     def transactions(self, limit: int) -> list[View]:
         folder, views = undisturbed(lambda: _newest(self.path, self._at, limit))

@@ -71,3 +71,9 @@ queue = LazyCommands(
     name="queue",
     help="Look at queues, pause and resume them.",
 )
+
+config = LazyCommands(
+    {"show": ("holdfast.cli.settings:show", "Show settings and where each comes from.")},
+    name="config",
+    help="Look at the settings of this place.",
+)

@@ -4,9 +4,9 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
-from holdfast.cli.config import Config
 from holdfast.cli.errors import USAGE, Trouble
 
 LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -30,19 +30,23 @@ class Lines(logging.Formatter):
         return json.dumps(told, default=str, ensure_ascii=False)
 
 
-def log_to_stderr(config: Config, *, requests: bool = False) -> None:
-    """Have this program write log lines. A library would not do this."""
-    level, form = config.get("log.level").upper(), config.get("log.format")
-    if level not in LEVELS:
+def check_log_lines(values: Mapping[str, Any]) -> None:
+    """Level and form are ones that we know, or the mistake is told."""
+    level, form = values["log.level"], values["log.format"]
+    if level.upper() not in LEVELS:
         raise Trouble(
             f"log.level = {level.lower()} must be one of {', '.join(LEVELS).lower()}", USAGE
         )
     if form not in FORMS:
         raise Trouble(f"log.format = {form} must be text or json", USAGE)
+
+
+def log_to_stderr(values: Mapping[str, Any]) -> None:
+    """Have this program write log lines. A library would not do this."""
     lines = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    lines.setFormatter(Lines() if form == "json" else text)
-    logging.basicConfig(level=level, handlers=[lines], force=True)
-    if not requests:
+    lines.setFormatter(Lines() if values["log.format"] == "json" else text)
+    logging.basicConfig(level=values["log.level"].upper(), handlers=[lines], force=True)
+    if not values["server.access_log"]:
         # The web server tells of every start, stop and closed connection.
         logging.getLogger("uvicorn").setLevel(logging.WARNING)

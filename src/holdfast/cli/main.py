@@ -41,6 +41,7 @@ PLACES: Final = {
     ),
     "log": ("holdfast.cli.logs:log", "Verify, dump or measure a log, or take a snapshot of it."),
     "states": ("holdfast.cli.states:states", "Draw the states of tasks, attempts, leases, jobs."),
+    "config": ("holdfast.cli.groups:config", "Show the settings and where each comes from."),
     "doctor": ("holdfast.cli.doctor:doctor", "Check the server, the token, the clock, the disk."),
     "bench": ("holdfast.cli.bench:bench", "Measure this machine."),
     "completion": ("holdfast.cli.completion:completion", "Print what completes commands on Tab."),

@@ -1,8 +1,8 @@
 """What a command prints: data to stdout as a table or JSON, everything else to stderr.
 
-JSON carries `"schema": 1`; its names stay. Tables are for eyes: aligned, as wide as the terminal or
-$COLUMNS allows, whole when piped. Text of users is shown without control characters, since a name
-must not be able to paint the terminal.
+JSON and YAML carry `"schema": 1`; their names stay. Tables are for eyes: aligned, as wide as the
+terminal or $COLUMNS allows, whole when piped. Text of users is shown without control characters,
+since a name must not be able to paint the terminal.
 """
 
 import json
@@ -19,7 +19,7 @@ import click
 from holdfast.cli.errors import USAGE, Trouble, say
 
 SCHEMA: Final = 1
-FORMS: Final = ("table", "wide", "json", "jsonl", "name", "quiet")
+FORMS: Final = ("table", "wide", "json", "jsonl", "yaml", "name", "quiet")
 PIPE_CLOSED: Final = 141
 TABLES: Final = ("table", "wide")
 TABLE_ROWS: Final = 50
@@ -112,10 +112,18 @@ def _write_json(value: View, indent: int | None) -> None:
         _write(json.dumps(document, indent=indent) + "\n")
 
 
+def emit_yaml(value: View) -> None:
+    """The same as JSON, in the form that people read. Times and names stay text."""
+    import yaml
+
+    document = {"schema": SCHEMA, **value}
+    emit(yaml.safe_dump(document, allow_unicode=True, sort_keys=False, width=10_000))
+
+
 def emit_list(form: str, plural: str, views: Iterable[View], table: str) -> None:
     """The same list in the form that was asked for. `table` is drawn by the caller."""
-    if form == "json":
-        emit_json({plural: list(views)})
+    if form in WHOLE:
+        WHOLE[form]({plural: list(views)})
     elif form == "jsonl":
         for view in views:
             emit_line(view)
@@ -133,14 +141,16 @@ def name_of(view: View) -> object:
 
 
 def emit_one(form: str, view: View, text: str) -> None:
-    if form == "json":
-        emit_json(view)
-    elif form == "jsonl":
-        emit_line(view)
+    if form in FOR_PROGRAMS:
+        FOR_PROGRAMS[form](view)
     elif form == "name":
         emit(f"{name_of(view)}\n")
     elif form != "quiet":
         emit(text)
+
+
+WHOLE: Final = {"json": emit_json, "yaml": emit_yaml}
+FOR_PROGRAMS: Final = {**WHOLE, "jsonl": emit_line}
 
 
 def draw(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> str:

@@ -12,7 +12,6 @@ from holdfast.cli.sources import LAST, Found, Wanted, ambiguous
 from holdfast.wire.http import Rejected
 
 PAGE: Final = 1_000
-MOST_TRANSACTIONS: Final = 1_000
 
 
 class FromServer:
@@ -106,11 +105,20 @@ class FromServer:
     def history(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index, "history")
 
+    def explain_job(self, job: View) -> View:
+        return self.asker.get("jobs", job["id"], "explain")
+
+    def explain_task(self, job: View, index: int) -> View:
+        return self.asker.get("tasks", job["id"], index, "explain")
+
     def transactions(self, limit: int) -> list[View]:
-        # The server has a bound of its own on how much it tells at a time.
-        most = min(limit or MOST_TRANSACTIONS, MOST_TRANSACTIONS)
-        found: list[View] = self.asker.get("transactions", limit=most)["transactions"]
-        return found
+        found: list[View] = []
+        cursor: str | None = ""
+        while cursor is not None and (not limit or len(found) < limit):
+            part = min(limit - len(found), PAGE) if limit else PAGE
+            told = self.asker.get("transactions", limit=part, cursor=cursor)
+            found, cursor = told["transactions"] + found, told["next"]
+        return found[-limit:] if limit else found
 
     def _pages(self, plural: str, limit: int, *path: object, **query: Any) -> Iterator[View]:
         """Everything there is, page after page."""

@@ -83,6 +83,14 @@ class Source(Protocol):
         """Every transaction that touched a task, the oldest first, and whether that is all."""
         ...
 
+    def explain_job(self, job: View) -> View:
+        """Why a job is where it is."""
+        ...
+
+    def explain_task(self, job: View, index: int) -> View:
+        """Why a task is where it is."""
+        ...
+
     def transactions(self, limit: int) -> list[View]:
         """The newest transactions, the newest last."""
         ...

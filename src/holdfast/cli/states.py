@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.errors import REFUSED, Trouble
-from holdfast.cli.output import emit, typed
+from holdfast.cli.documents import document_options, keep_document
+from holdfast.cli.output import emit
 from holdfast.core.drawing import FORMATS, draw, draw_all, machines, states_document
 
 
@@ -24,25 +24,10 @@ from holdfast.core.drawing import FORMATS, draw, draw_all, machines, states_docu
     type=click.Choice([machine.name for machine in machines()]),
     help="Only this one; all of them where none is named.",
 )
-@click.option(
-    "--check",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Draw nothing; fail if FILE is not the document of these states.",
-)
-@click.option(
-    "--write",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the document of these states to FILE.",
-)
+@document_options
 def states(form: str, machine: str | None, check: Path | None, write: Path | None) -> None:
     """Draw the states of tasks, attempts, leases and jobs."""
-    if write is not None:
-        write.write_text(states_document(), encoding="utf-8")
-    if check is not None:
-        _check(check)
-    if write is None and check is None:
+    if not keep_document(states_document(), "holdfast states", check=check, write=write):
         emit(_drawn(form, machine))
 
 
@@ -52,11 +37,3 @@ def _drawn(form: str, machine: str | None) -> str:
         named = drawn if machine is None else {machine: drawn}
         return json.dumps({"schema": 1, "machines": named}, indent=2) + "\n"
     return draw_all(form) if machine is None else draw(machine, form)
-
-
-def _check(path: Path) -> None:
-    write = f"`holdfast states --write {typed(path)}`"
-    if not path.exists():
-        raise Trouble(f"there is no {path}. Make it with {write}.", REFUSED)
-    if path.read_bytes() != states_document().encode():
-        raise Trouble(f"{path} does not match the code. Renew it with {write}.", REFUSED)

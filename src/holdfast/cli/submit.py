@@ -13,7 +13,7 @@ from holdfast.cli.bundles import brought, digest_of
 from holdfast.cli.config import load_config
 from holdfast.cli.instants import instant
 from holdfast.cli.options import output_option, server_options
-from holdfast.cli.output import View, draw_fields, emit, emit_json, emit_line, emit_one, note
+from holdfast.cli.output import FOR_PROGRAMS, View, draw_fields, emit, emit_one, note
 from holdfast.cli.pairs import pairs_of
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import Command, Submit
@@ -180,8 +180,8 @@ def _check(body: Submit) -> None:
 def _preview(body: Submit, form: str) -> None:
     view: View = msgspec.to_builtins(body)
     view["kind"] = body.kind
-    if form in ("json", "jsonl"):
-        (emit_json if form == "json" else emit_line)(view)
+    if form in FOR_PROGRAMS:
+        FOR_PROGRAMS[form](view)
         return
     command = body.command or Command(argv=[])
     fields = [("command", msgspec.json.encode(command.argv).decode())]

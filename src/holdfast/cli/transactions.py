@@ -16,8 +16,7 @@ from holdfast.cli.spans import clock
 def transactions(look: Look, form: str, limit: int) -> None:
     """Show the newest transactions: each command with its events and actions.
 
-    A transaction is everything one accepted command made true, as one record of the log. A server
-    tells at most 1,000 of them at a time; a folder has all that is kept.
+    A transaction is everything one accepted command made true, as one record of the log.
     """
     with look.source() as source:
         views = source.transactions(limit)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.cli.output import View, emit, emit_line, is_terminal, name_of
+from holdfast.cli.output import View, emit, emit_line, emit_yaml, is_terminal, name_of
 
 PAUSE_S: Final = 1.0
 CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
@@ -28,6 +28,11 @@ def watched(form: str, look: Look, drawn: Draw, *, rounds: int = 0) -> None:
             for view in views:
                 if known.get(name_of(view)) != view:
                     emit_line(view)
+        elif form == "yaml":
+            for view in views:
+                if known.get(name_of(view)) != view:
+                    emit("---\n")
+                    emit_yaml(view)
         elif form == "name":
             emit("".join(f"{name}\n" for view in views if (name := name_of(view)) not in known))
         elif form != "quiet":

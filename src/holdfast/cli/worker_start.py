@@ -20,7 +20,9 @@ import uvloop
 from msgspec import Struct
 
 from holdfast.cli.asking import find_server
+from holdfast.cli.config import load_config
 from holdfast.cli.errors import IN_USE, REFUSED, USAGE, Trouble, say
+from holdfast.cli.options import server_options
 from holdfast.core.ids import WorkerId
 from holdfast.version import VERSION
 from holdfast.wire.amounts import duration_ms, size_bytes
@@ -44,115 +46,50 @@ EXCHANGE: Final = "/api/v1/exchange"
 REPORT_BYTES_MAX: Final = 8 * 1024 * 1024
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"  # noqa: S105 - where one is found, not one itself
 NAME_MAX: Final = 200
+SLOTS_MAX: Final = 4_096
+CPUS_MAX: Final = 1_000_000
 
 
 @click.command()
-@click.option(
-    "--server",
-    envvar="HOLDFAST_SERVER",
-    metavar="URL",
-    help="The server: http://HOST:PORT, https://…, or unix:PATH.",
-)
-@click.option("--token-file", metavar="FILE", help="The file that holds the token.")
-@click.option(
-    "--ca-file",
-    envvar="HOLDFAST_CA_FILE",
-    default="",
-    metavar="FILE",
-    help="Whom to trust beside the system, for https.",
-)
-@click.option(
-    "--name",
-    envvar="HOLDFAST_WORKER__NAME",
-    default="",
-    metavar="NAME",
-    help="What the worker is called. [default: the host and a few letters]",
-)
-@click.option(
-    "--slots",
-    envvar="HOLDFAST_WORKER__SLOTS",
-    type=click.IntRange(0, 4096),
-    default=0,
-    metavar="N",
-    help="How many tasks run at once. [default: one a processor]",
-)
-@click.option(
-    "--cpus", type=click.FloatRange(0), metavar="N", help="Processors to give out. [default: all]"
-)
-@click.option("--memory", metavar="SIZE", help="Memory to give out, such as 4Gi. [default: all]")
-@click.option("--gpus", type=click.IntRange(0), default=0, metavar="N", help="GPUs to give out.")
-@click.option(
-    "--attr",
-    "attributes",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Something to know about this worker. May be repeated.",
-)
-@click.option(
-    "--pickle",
-    is_flag=True,
-    help="Run pickled functions too: whoever may submit then runs any code here.",
-)
-@click.option(
-    "--pass-env",
-    "pass_on",
-    multiple=True,
-    metavar="NAME",
-    help="A variable that commands get from this environment. May be repeated.",
-)
-@click.option(
-    "--secrets",
-    "secret_files",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder of files: what a command names `secret:NAME` is in the file NAME.",
-)
-@click.option(
-    "--scratch",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Where commands work. [default: your state folder]",
-)
-@click.option(
-    "--bundles",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Where bundles are unpacked; workers of a machine may share it. "
-    "[default: your cache folder]",
-)
-@click.option(
-    "--bundles-size",
-    default="4Gi",
-    show_default=True,
-    metavar="SIZE",
-    help="How much of them is kept; what was used longest ago goes first.",
-)
-@click.option(
-    "--drain-timeout",
-    envvar="HOLDFAST_WORKER__DRAIN_TIMEOUT",
-    default="30s",
-    show_default=True,
-    metavar="DURATION",
-    help="How long what runs may take when the worker is asked to end.",
-)
-@click.option(
-    "--exit-when-drained",
-    envvar="HOLDFAST_WORKER__EXIT_WHEN_DRAINED",
-    is_flag=True,
-    help="End when an operator has drained this worker and what ran has ended.",
-)
-@click.option(
-    "--connect-timeout",
-    default="10s",
-    show_default=True,
-    metavar="DURATION",
-    help="How long the server may be away at the start; later it may be away for ever.",
-)
-def start(**flags: Any) -> int:  # fmt: skip
+@server_options
+@click.option("--ca-file", metavar="FILE", help="Whom to trust beside the system, for https.")
+@click.option("--name", metavar="NAME",
+              help="What the worker is called. [default: the host and a few letters]")
+@click.option("--slots", type=click.IntRange(0, SLOTS_MAX), metavar="N",
+              help="How many tasks run at once. [default: one a processor]")
+@click.option("--cpus", type=click.FloatRange(0), metavar="N",
+              help="Processors to give out. [default: all]")
+@click.option("--memory", metavar="SIZE",
+              help="Memory to give out, such as 4Gi. [default: all]")
+@click.option("--gpus", type=click.IntRange(0), metavar="N", help="GPUs to give out. [default: 0]")
+@click.option("--attr", "attributes", multiple=True, metavar="KEY=VALUE",
+              help="Something to know about this worker. May be repeated.")
+@click.option("--pickle", is_flag=True, default=None,
+              help="Run pickled functions too: whoever may submit then runs any code here.")
+@click.option("--pass-env", multiple=True, metavar="NAME",
+              help="A variable that commands get from this environment. May be repeated.")
+@click.option("--secrets", metavar="DIR",
+              help="A folder of files: what a command names `secret:NAME` is in the file NAME.")
+@click.option("--scratch", metavar="DIR", help="Where commands work. [default: your state folder]")
+@click.option("--bundles", metavar="DIR",
+              help="Where bundles are unpacked; workers of a machine may share it. "
+              "[default: your cache folder]")
+@click.option("--bundles-size", metavar="SIZE",
+              help="How much of them is kept; what was used longest ago goes first. "
+              "[default: 4Gi]")
+@click.option("--drain-timeout", metavar="DURATION",
+              help="How long what runs may take when the worker is asked to end. [default: 30s]")
+@click.option("--exit-when-drained", is_flag=True, default=None,
+              help="End when an operator has drained this worker and what ran has ended.")
+@click.option("--connect-timeout", metavar="DURATION",
+              help="How long the server may be away at the start; later it may be away for ever. "
+              "[default: 10s]")  # fmt: skip
+def start(**flags: Any) -> int:
     """Work for a server until told to stop.
 
     SIGTERM or Ctrl-C takes no more work, waits for what runs, gives back the rest without charge
-    and exits 0; a second one does not wait.
+    and exits 0; a second one does not wait. What no option names comes from HOLDFAST_WORKER__NAME
+    and its like, else from a settings file: `holdfast config show` tells from which.
     """
     try:
         plan = _plan(flags, dict(os.environ))
@@ -202,41 +139,60 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
-    token_file = Path(flags["token_file"]) if flags["token_file"] else None
-    asked = find_server(flags["server"], token_file, environment)
+    config = load_config(environment)
+    asked = find_server(flags["server"], flags["token_file"], environment)
     server = Server(
         url=asked.url.value,
         token=asked.token.value,
-        ca_file=flags["ca_file"] or asked.ca_file,
+        ca_file=config.get("client.ca_file", flags["ca_file"]),
     )
-    host = socket.gethostname()
-    name = flags["name"] or f"{host}-{secrets.token_hex(3)}"
+    told = config.section("worker", flags)
+    name = told["name"] or f"{socket.gethostname()}-{secrets.token_hex(3)}"
     if len(name) > NAME_MAX or not name.isprintable():
         raise ValueError(f"a worker cannot be called {name[:40]!r}")
-    cpus = flags["cpus"] if flags["cpus"] is not None else float(os.cpu_count() or 1)
-    slots = flags["slots"] or max(1, int(cpus))
-    memory = size_bytes(flags["memory"], "--memory") if flags["memory"] else _memory_bytes()
+    capacity = _capacity(told)
     state = Path(platformdirs.user_state_dir("holdfast")) / "workers"
-    scratch = flags["scratch"] or state
+    cache = Path(platformdirs.user_cache_dir("holdfast")) / "bundles"
     return Plan(
         server=server,
         name=WorkerId(name),
-        capacity=Capacity(slots, round(cpus * 1_000), memory, flags["gpus"]),
-        attributes=_attributes(flags["attributes"]),
+        capacity=capacity,
+        attributes=_attributes(told["attributes"]),
         environment=environment,
-        pass_on=flags["pass_on"],
-        secret_files=flags["secret_files"],
-        scratch=scratch.absolute() / _place(name, server.url),
-        bundles=flags["bundles"] or Path(platformdirs.user_cache_dir("holdfast")) / "bundles",
-        bundles_bytes=size_bytes(flags["bundles_size"], "--bundles-size"),
-        pickle=flags["pickle"],
+        pass_on=tuple(told["pass_env"]),
+        secret_files=_secret_files(told["secrets"]),
+        scratch=Path(told["scratch"] or state).absolute() / _place(name, server.url),
+        bundles=Path(told["bundles"] or cache),
+        bundles_bytes=size_bytes(told["bundles_size"], "--bundles-size"),
+        pickle=told["pickle"],
         terms=Terms(
-            greeting=f"connected to {server.url}, with room for {slots} at once",
-            drain_ms=duration_ms(flags["drain_timeout"], "--drain-timeout"),
-            exit_when_drained=flags["exit_when_drained"],
-            first_contact_s=duration_ms(flags["connect_timeout"], "--connect-timeout") / 1_000,
+            greeting=f"connected to {server.url}, with room for {capacity.slots} at once",
+            drain_ms=duration_ms(told["drain_timeout"], "--drain-timeout"),
+            exit_when_drained=told["exit_when_drained"],
+            first_contact_s=duration_ms(told["connect_timeout"], "--connect-timeout") / 1_000,
         ),
     )
+
+
+def _capacity(told: dict[str, Any]) -> Capacity:
+    """What is given out, checked again: a file or a variable may say anything."""
+    cpus = told["cpus"] if told["cpus"] is not None else float(os.cpu_count() or 1)
+    if not 0 <= cpus <= CPUS_MAX:
+        raise ValueError(f"--cpus {cpus:g} is not a number of processors")
+    if not 0 <= told["slots"] <= SLOTS_MAX:
+        raise ValueError(f"--slots {told['slots']} must be from 0 to {SLOTS_MAX}")
+    if told["gpus"] < 0:
+        raise ValueError(f"--gpus {told['gpus']} must be at least 0")
+    memory = size_bytes(told["memory"], "--memory") if told["memory"] else _memory_bytes()
+    return Capacity(
+        told["slots"] or max(1, int(cpus)), round(cpus * 1_000), memory, told["gpus"]
+    )
+
+
+def _secret_files(told: str) -> Path | None:
+    if told and not Path(told).is_dir():
+        raise ValueError(f"--secrets {told}: there is no such folder")
+    return Path(told) if told else None
 
 
 def _attributes(told: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

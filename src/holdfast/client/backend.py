@@ -17,6 +17,7 @@ from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
 from holdfast.core.transactions import Transaction
 from holdfast.wire.bodies import Edits, NewLimit
+from holdfast.wire.output import Output
 
 Decode = Callable[[bytes], Any]
 
@@ -119,6 +120,14 @@ class Backend(Protocol):
     def outcomes(
         self, feed: JobFeed, decode: Decode, *, return_exceptions: bool = False
     ) -> Outcomes: ...
+
+    def attempts_of(self, job_id: JobId, index: Index) -> int:
+        """How many attempts of a task there were, the one under way included."""
+
+    def output(
+        self, job_id: JobId, index: Index, attempt: int, stream: str, offset: int
+    ) -> Output:
+        """Some of what an attempt has printed, from an offset on."""
 
     def transactions(self, limit: int) -> list[Transaction]: ...
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 from holdfast.client.backend import Backend, Decode, Outcomes
 from holdfast.client.errors import JobFailed, TaskFailed
 from holdfast.client.feed import UNFINISHED, JobFeed
+from holdfast.client.logs import read_logs
 from holdfast.client.progress import wait_with_bar
 from holdfast.core.errors import OperatingError
 
@@ -61,6 +62,15 @@ class Job(Generic[R]):
     def cancel(self, reason: str = "") -> bool:
         """Stop the job. False when it had ended already."""
         return self._backend.cancel_job(self._feed.job_id, reason)
+
+    def logs(
+        self, index: int = 0, *, attempt: int | None = None, stream: str = "stdout"
+    ) -> str:
+        """What a task has printed so far, by default its last attempt: `stdout` or `stderr`. A
+        server keeps that; inside a program nobody does, and `Refused` says so."""
+        return read_logs(
+            self._backend, self._feed.job_id, index, attempt=attempt, stream=stream
+        )
 
     @overload
     def results(self, *, return_exceptions: Literal[False] = False) -> "Results[R]": ...
@@ -261,6 +271,10 @@ class Handle(Generic[R]):
         except TaskFailed as error:
             return error
         return None
+
+    def logs(self, *, attempt: int | None = None, stream: str = "stdout") -> str:
+        """What it has printed so far, by default in its last attempt. See `Job.logs`."""
+        return self._job.logs(0, attempt=attempt, stream=stream)
 
     def cancel(self, reason: str = "") -> bool:
         return self._job.cancel(reason)

@@ -11,6 +11,7 @@ from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle
 from holdfast.client.errors import Closed, Refused
 from holdfast.client.feed import FeedRef, JobFeed
+from holdfast.client.kept import kept_output
 from holdfast.client.limits import LocalLimits
 from holdfast.client.localworker import LocalWorker, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
@@ -19,6 +20,7 @@ from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
 from holdfast.coordinator.fitting import blank_seat
 from holdfast.coordinator.seats import Worker
 from holdfast.coordinator.settings import Settings
+from holdfast.coordinator.tenants import attempts_so_far
 from holdfast.core import commands as c
 from holdfast.core.decide.jobs import unknown
 from holdfast.core.decision import Accepted
@@ -31,6 +33,7 @@ from holdfast.core.state import State
 from holdfast.core.transactions import Transaction, transaction_of
 from holdfast.wire.bodies import Edits
 from holdfast.wire.exchange import Capacity
+from holdfast.wire.output import Output
 from holdfast.wire.specs import edited
 from holdfast.worker.agent import Agent
 from holdfast.worker.executor import Executor
@@ -254,6 +257,22 @@ class Local:
         return LoggedOutcomes(
             self._record, feed.job_id, decode, return_exceptions=return_exceptions
         )
+
+    def attempts_of(self, job_id: JobId, index: Index) -> int:
+        def ask(coordinator: Coordinator) -> int | None:
+            job = coordinator.state.jobs.get(job_id)
+            return None if job is None or index >= job.count else attempts_so_far(job, index)
+
+        found = self.call(ask)
+        if found is None:
+            raise Refused("not_found", f"there is no task {job_id}/{index}")
+        return found
+
+    def output(
+        self, job_id: JobId, index: Index, attempt: int, stream: str, offset: int
+    ) -> Output:
+        self.check_open()
+        return kept_output(self._embedded.log.path, job_id, index, attempt, stream, offset)
 
     def transactions(self, limit: int) -> list[Transaction]:
         last = self.call(lambda coordinator: coordinator.state.position)

@@ -29,6 +29,7 @@ from holdfast.core.ids import NOWHERE, Index, Instant, JobId, Position
 from holdfast.core.transactions import Action, Transaction
 from holdfast.wire import bodies
 from holdfast.wire.http import Http, Rejected, Server
+from holdfast.wire.output import Output
 from holdfast.wire.specs import body_of, instant_of
 from holdfast.wire.watching import spans_of
 from holdfast.wire.wishes import afters_told
@@ -39,6 +40,7 @@ API: Final = "/api/v1"
 SILENCE_S: Final = 10.0
 """A server seals a job whose feeder says nothing for a minute; a sign of life may be lost."""
 
+TRANSACTIONS_A_PAGE: Final = 1_000
 TOO_FAST: Final = 429
 PAUSE_S: Final = 0.5
 
@@ -91,8 +93,17 @@ class TransactionShown(Struct):
     actions: list[Action]
 
 
+class AttemptShown(Struct):
+    attempt: int
+
+
+class TaskShown(Struct):
+    attempts: list[AttemptShown]
+
+
 class Transactions(Struct):
     transactions: list[TransactionShown]
+    next: str | None = None
 
 
 class Remote:
@@ -197,12 +208,19 @@ class Remote:
 
         return FetchedOutcomes(fetch, feed, decode, return_exceptions=return_exceptions)
 
+    def attempts_of(self, job_id: JobId, index: Index) -> int:
+        told = self._get(_task(job_id, index), TaskShown)
+        return max((each.attempt for each in told.attempts), default=0)
+
+    def output(
+        self, job_id: JobId, index: Index, attempt: int, stream: str, offset: int
+    ) -> Output:
+        path = f"/logs/{quote(job_id, safe='')}/{index}/{attempt}/{stream}"
+        return self._get(path, Output, offset=offset)
+
     def transactions(self, limit: int) -> list[Transaction]:
-        """A server tells at most a thousand at a time. Events come as plain values under their
-        names, and their time is that of the wall clock. One without a position is not in the log:
-        a worker that came, say."""
-        if limit < 1:
-            return []
+        """Events come as plain values under their names, and their time is that of the wall
+        clock. One without a position is not in the log: a worker that came, say."""
         return [
             Transaction(
                 Position(told.position or NOWHERE),
@@ -214,8 +232,18 @@ class Remote:
                 tuple(told.events),
                 tuple(told.actions),
             )
-            for told in self._get("/transactions", Transactions, limit=limit).transactions
+            for told in self._newest(limit)
         ]
+
+    def _newest(self, limit: int) -> list[TransactionShown]:
+        """So many, the newest last, asked for page by page from the newest on."""
+        found: list[TransactionShown] = []
+        cursor: str | None = ""
+        while cursor is not None and len(found) < limit:
+            part = min(limit - len(found), TRANSACTIONS_A_PAGE)
+            told = self._get("/transactions", Transactions, limit=part, cursor=cursor)
+            found, cursor = told.transactions + found, told.next
+        return found[-limit:] if limit > 0 else []
 
     def refusals(self) -> dict[str, int]:
         text = self._asked(self._measured)

@@ -1,63 +1,48 @@
-"""Which worker fails what others do well. One that fails task after task, with functions that
-succeed elsewhere, is cordoned, so that it does not eat the budgets of everything that waits."""
+"""Which worker fails what others do well.
 
-from msgspec import Struct, field
+A retry avoids the worker that failed it, so that a task which then succeeds says something about
+the machine, and not about itself. A worker that fails task after task which succeed elsewhere, and
+does nothing well in between, is cordoned: it would eat the budgets of everything that waits.
+"""
 
 from holdfast.core.ids import Index, JobId, WorkerId
 
-FAILED_IN_A_ROW = 5
-"""How many different tasks a worker may fail one after the other. Zero: it is never cordoned."""
+FAILED_ELSEWHERE_FINE = 5
+"""How many different tasks. Zero: nobody is cordoned for that."""
 
-KEPT = 64
+KEPT = 10_000
 
-Work = tuple[str, str]
-"""What ran: its kind and target."""
-
-
-class _Record(Struct):
-    tasks: set[tuple[JobId, Index]] = field(default_factory=set)
-    work: set[Work] = field(default_factory=set)
+Key = tuple[JobId, Index]
 
 
 class Blame:
-    """Safe to lose. A function that fails everywhere is not the fault of any machine: only those
-    that succeeded on another worker since are held against one."""
+    """Safe to lose: it begins again with the next failure."""
 
-    def __init__(self, most: int = FAILED_IN_A_ROW) -> None:
+    def __init__(self, most: int = FAILED_ELSEWHERE_FINE) -> None:
         self.most = most
-        self._failing: dict[WorkerId, _Record] = {}
-        self._fine: dict[Work, dict[WorkerId, None]] = {}
+        self._failed_by: dict[Key, WorkerId] = {}
+        self._tallies: dict[WorkerId, set[Key]] = {}
 
-    def succeeded(self, worker: WorkerId, work: Work) -> None:
-        """Whatever it failed before, it does something well."""
-        self._failing.pop(worker, None)
-        where = self._fine.get(work)
-        if where is None:
-            if len(self._fine) >= KEPT:
-                self._fine.pop(next(iter(self._fine)))
-            where = self._fine[work] = {}
-        if worker not in where:
-            where[worker] = None
-            if len(where) > KEPT:
-                where.pop(next(iter(where)))
+    @property
+    def has_suspects(self) -> bool:
+        return bool(self._failed_by)
 
-    def failed(self, worker: WorkerId, work: Work, job_id: JobId, index: Index) -> str:
-        """Why this worker should be given nothing more; empty where there is no reason."""
+    def failed(self, worker: WorkerId, job_id: JobId, index: Index) -> None:
         if not self.most:
-            return ""
-        record = self._failing.setdefault(worker, _Record())
-        record.tasks.add((job_id, index))
-        record.work.add(work)
-        others = self._fine.get(work, {})
-        others.pop(worker, None)
-        if len(record.tasks) < self.most:
-            return ""
-        elsewhere = [what for what in record.work if self._fine.get(what)]
-        if not elsewhere:
-            return ""
-        count, target = len(record.tasks), elsewhere[0][1]
-        self._failing.pop(worker)
-        return f"it failed {count} tasks in a row, while others run {target} well"
+            return
+        self._failed_by[(job_id, index)] = worker
+        if len(self._failed_by) > KEPT:
+            del self._failed_by[next(iter(self._failed_by))]
 
-    def forget(self, worker: WorkerId) -> None:
-        self._failing.pop(worker, None)
+    def succeeded(self, worker: WorkerId, job_id: JobId, index: Index) -> WorkerId | None:
+        """A task went well. The worker that is to be given nothing more because of it, if any."""
+        self._tallies.pop(worker, None)
+        culprit = self._failed_by.pop((job_id, index), None)
+        if culprit is None or culprit == worker:
+            return None
+        tally = self._tallies.setdefault(culprit, set())
+        tally.add((job_id, index))
+        if len(tally) < self.most:
+            return None
+        del self._tallies[culprit]
+        return culprit

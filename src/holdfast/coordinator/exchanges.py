@@ -4,37 +4,22 @@ An exchange that reports something, or finds something to do, is answered when t
 with nothing to say is parked until there is. Nothing is polled.
 """
 
-from collections.abc import Callable, Iterator
-from itertools import groupby
-from operator import attrgetter
-from typing import Final
+from collections.abc import Iterator
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.placement import Placement
 from holdfast.coordinator.registry import Registry
+from holdfast.coordinator.reporting import ReadRecord, Reporting
 from holdfast.coordinator.seats import SendReply, Worker
 from holdfast.core import commands as c
-from holdfast.core import events as e
-from holdfast.core.decision import Accepted, Lost, Refused
-from holdfast.core.ids import NEVER, LeaseId, Position, WorkerId
-from holdfast.core.record import Record
+from holdfast.core.decision import Accepted
+from holdfast.core.ids import NEVER, Instant, WorkerId
 from holdfast.core.task import TaskState
-from holdfast.wire.exchange import Done, Exchange, Released, Reply, Run, Verdict
+from holdfast.wire.exchange import Exchange, Released, Reply, Run, Verdict
 
 
 def _drop(error: Exception) -> None:
     """A worker that gets no answer asks again; there is nobody else to tell."""
-
-
-JOB_ID: Final = attrgetter("job_id")
-
-COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
-
-COMMIT_BYTES: Final = 8 * 1024 * 1024
-"""How much of results goes into one record; a larger single one has a record to itself."""
-
-ReadRecord = Callable[[Position], Record]
-"""A durable or pending record of the log: where a repeat is told from a late report."""
 
 
 class Exchanges:
@@ -49,7 +34,7 @@ class Exchanges:
         # a thousand others may idle beside them, and must cost nothing in a turn.
         self._alert: dict[WorkerId, Worker] = {}
         self._coordinator = coordinator
-        self._read = read
+        self._reporting = Reporting(coordinator, read, self.placement.paces)
 
     def take(self, exchange: Exchange, send: SendReply) -> None:
         """One message of a worker. A repeated number gets the former answer again."""
@@ -67,8 +52,9 @@ class Exchanges:
         worker.heard_at = self._coordinator.now()
         worker.send = send
         self._expire(worker)
-        worker.verdicts = self._report(worker, exchange)
-        worker.held = frozenset(exchange.held)
+        worker.verdicts, worker.kept = self._reporting.take(worker, exchange)
+        # A result that is kept is held on to: its lease goes on until its gang is decided.
+        worker.held = frozenset(exchange.held).union(worker.kept)
         self._miss(worker)
         worker.stops = self._stops(worker)
         renewed = self._renew(worker)
@@ -116,7 +102,7 @@ class Exchanges:
             worker.stops = self._stops(worker)
             if worker.stops or worker.is_doubtful(state):
                 worker.has_news = True
-        open_to = [w for w in parked if self._is_open(w)] if has_work else []
+        open_to = [w for w in parked if self.is_open(w)] if has_work else []
         runs = self.placement.give_out(open_to, self._about_to_ask()) if open_to else {}
         if len(self.workers) > 1 and not runs:
             self._recall()
@@ -124,6 +110,11 @@ class Exchanges:
             given = runs.get(worker.worker)
             if given or worker.has_news:
                 self._reply(worker, tuple(given or ()))
+
+    def prune(self, now: Instant) -> None:
+        """Let go of what is long gone."""
+        self.registry.prune(now)
+        self._reporting.gangs.sweep()
 
     def tell(self, worker: Worker) -> None:
         """Have this worker answered in the next round: there is something it must hear."""
@@ -159,7 +150,7 @@ class Exchanges:
         told = worker.last_reply is not None and worker.last_reply.drain
         return told != self._must_drain(worker)
 
-    def _is_open(self, worker: Worker) -> bool:
+    def is_open(self, worker: Worker) -> bool:
         """Whether it may be given work."""
         cordoned = worker.worker in self._coordinator.state.cordoned
         return self.granting and not worker.draining and not cordoned
@@ -167,7 +158,7 @@ class Exchanges:
     def _about_to_ask(self) -> Iterator[Worker]:
         """Those that may be given work and wait for no answer at this moment."""
         for worker in self.workers.values():
-            if worker.send is None and self._is_open(worker) and self.registry.is_alive(worker):
+            if worker.send is None and self.is_open(worker) and self.registry.is_alive(worker):
                 yield worker
 
     def _recall(self) -> None:
@@ -180,7 +171,7 @@ class Exchanges:
         queued = 0 if busiest is None else busiest.queued(state)
         if busiest is None or queued == 0:
             return
-        if not any(w.is_idle(state) and self._is_open(w) for w in self._everyone()):
+        if not any(w.is_idle(state) and self.is_open(w) for w in self._everyone()):
             return
         leases = state.holder(busiest.worker, busiest.incarnation).leases
         waiting = [task for task in leases.values() if task.state is TaskState.LEASED]
@@ -207,50 +198,6 @@ class Exchanges:
                 c.ExpireLeases(worker=worker.worker, incarnation=worker.incarnation),
                 actor="clock",
             )
-
-    def _report(self, worker: Worker, exchange: Exchange) -> tuple[Verdict, ...]:
-        """Each kind of report is a command of its own; the answers are its exceptions."""
-        who, inc = worker.worker, worker.incarnation
-        commands: list[c.Command] = []
-        if exchange.started:
-            commands.append(
-                c.StartAttempts(worker=who, incarnation=inc, started=exchange.started)
-            )
-        if exchange.done:
-            self._note_pace(exchange.done)
-            for done in _portions(exchange.done):
-                commands.append(c.CommitTasks(worker=who, incarnation=inc, done=done))
-        for failed in exchange.failed:
-            roll = self._coordinator.dice.roll()
-            commands.append(c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll))
-        if exchange.released:
-            commands.append(
-                c.ReleaseAttempts(worker=who, incarnation=inc, released=exchange.released)
-            )
-        verdicts: list[Verdict] = []
-        for command in commands:
-            decision = self._coordinator.execute(
-                command, actor=f"worker:{who}", request_id=f"{inc}.{exchange.number}"
-            )
-            if isinstance(decision, Refused):
-                verdicts.append(Verdict(LeaseId(0), REFUSED, decision.message))
-            elif isinstance(decision.answer, tuple):
-                verdicts.extend(self._verdict(lost) for lost in decision.answer)
-        return tuple(verdicts)
-
-    def _verdict(self, lost: Lost) -> Verdict:
-        """Only the log can tell a repeat of the commit from a late report of another attempt."""
-        if lost.settled:
-            for event in self._read(lost.settled).events:
-                if isinstance(event, e.TasksCompleted) and event.job_id == lost.job_id:
-                    commits = event.commits
-                elif isinstance(event, e.TaskCommitted) and event.job_id == lost.job_id:
-                    commits = (event.commit,)
-                else:
-                    continue
-                if any(x.index == lost.index and x.lease_id == lost.lease_id for x in commits):
-                    return Verdict(lost.lease_id, COMMITTED, "")
-        return Verdict(lost.lease_id, LEASE_LOST, lost.why)
 
     def _miss(self, worker: Worker) -> None:
         """A grant that was received and is not held never started: it ends undelivered."""
@@ -281,7 +228,7 @@ class Exchanges:
         """What the worker still holds and no longer has a right to."""
         holder = self._coordinator.state.holders.get((worker.worker, worker.incarnation))
         gone = worker.held - (holder.leases.keys() if holder is not None else frozenset())
-        return tuple(Verdict(lease, LEASE_LOST, "the attempt was ended") for lease in sorted(gone))
+        return tuple(self._reporting.stop(lease) for lease in sorted(gone))
 
     def _renew(self, worker: Worker) -> bool:
         """One record for all a worker holds, at half the term; heartbeats write nothing."""
@@ -329,33 +276,12 @@ class Exchanges:
         who = worker.hello is None and bool(worker.term_ms)
         reply = Reply(
             worker.number, worker.verdicts, worker.stops, worker.recalls, runs, who=who,
-            good_ms=self._good_ms(worker), drain=self._must_drain(worker),
+            good_ms=self._good_ms(worker), drain=self._must_drain(worker), kept=worker.kept,
         )  # fmt: skip
         worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
+        worker.kept = ()
         worker.has_news = False
         worker.last_reply = reply
         if send is not None:
             out = send
             self._coordinator.answer(lambda: out(reply), _drop)
-
-    def _note_pace(self, done: tuple[Done, ...]) -> None:
-        """Reports of one job follow each other: a run of them is one observation."""
-        for job_id, reports in groupby(done, JOB_ID):
-            job = self._coordinator.state.jobs.get(job_id)
-            if job is not None:
-                self.placement.paces.note(job.spec, [report.ran_ms for report in reports])
-
-
-def _portions(done: tuple[Done, ...]) -> list[tuple[Done, ...]]:
-    """The same reports in order, cut where their results grow too large for one record."""
-    if sum([len(report.result) for report in done]) <= COMMIT_BYTES:
-        return [done]
-    portions: list[list[Done]] = [[]]
-    room = COMMIT_BYTES
-    for report in done:
-        room -= len(report.result)
-        if room < 0 and portions[-1]:
-            portions.append([])
-            room = COMMIT_BYTES - len(report.result)
-        portions[-1].append(report)
-    return [tuple(portion) for portion in portions]

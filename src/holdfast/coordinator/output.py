@@ -159,6 +159,13 @@ class OutputStore:
             self._make_room()
         return kept.next
 
+    def limit(self, quota: Quota) -> None:
+        """Keep so much from now on. A stream that is longer is cut when more of it comes."""
+        self.load()
+        self.quota = quota
+        if self._used > quota.all_bytes:
+            self._make_room()
+
     def end(self, name: StreamName) -> None:
         """Nothing more is expected. Whatever comes all the same is kept nevertheless."""
         self.load()

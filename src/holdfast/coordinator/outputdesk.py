@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from logging import getLogger
 from typing import Final, TypeVar
 
-from holdfast.coordinator.output import Listed, OutputStore, Piece
+from holdfast.coordinator.output import Listed, OutputStore, Piece, Quota
 from holdfast.coordinator.outputparts import StreamName
 from holdfast.core.errors import OperatingError
 
@@ -69,6 +69,13 @@ class OutputDesk:
             raise OutputBusy(f"output cannot be kept: {error}") from error
         finally:
             self._wake(name)
+
+    async def limit(self, quota: Quota) -> None:
+        """Keep so much from now on, and drop at once what is too much in all."""
+        try:
+            await self._do(lambda: self._store.limit(quota))
+        except OSError as error:
+            log.warning("output that is too much could not be dropped: %s", error)
 
     async def read(self, name: StreamName, offset: int, limit: int) -> Piece:
         return await self._do(lambda: self._store.read(name, offset, limit))

@@ -4,7 +4,7 @@ The plan is pure and holds no authority: each of its proposals becomes a command
 other, and what is refused simply does not happen.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Final
 
@@ -16,12 +16,13 @@ from holdfast.core.decision import Accepted
 from holdfast.core.events import lease_ids
 from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
 from holdfast.core.job import Job
-from holdfast.core.shape import shape_of
+from holdfast.core.shape import Shape, shape_of
+from holdfast.core.state import State
 from holdfast.core.task import Task, TaskState
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.eviction import Eviction
 from holdfast.scheduler.gangs import GangPick
-from holdfast.scheduler.ledger import Ledger, names_of
+from holdfast.scheduler.ledger import Ledger, Name, names_of
 from holdfast.scheduler.plan import Hurry, Outlook, Pick, plan
 from holdfast.scheduler.rates import Rate, Rates
 from holdfast.scheduler.shares import Shares
@@ -59,7 +60,6 @@ class Placement:
         held = cache(lambda: held_by_all(state, self._workers.values()))
         limits = state.limits
         is_bounded = bool(limits) or any(row.shape.keys for row in rows)
-        caps = {name: limit.running for name, limit in limits.items() if limit.running}
         weights = {name[1]: limit.weight for name, limit in limits.items() if limit.weight}
         rates = {
             name: Rate(limit.starts, limit.per_ms)
@@ -73,7 +73,7 @@ class Placement:
             seats=seats,
             now=now,
             pace=self.paces.run_length,
-            ledger=Ledger(caps, tokens, held() if is_bounded else {}),
+            ledger=ledger_of(state, tokens, held() if is_bounded else {}),
             held=held,
             shares=lambda: Shares(seats, held(), weights),
             rank_of=lambda row: self.aging.rank_of(row, now),
@@ -198,3 +198,11 @@ class Placement:
         holder = self._coordinator.state.holders.get(key)
         tasks = () if holder is None else holder.leases.values()
         return [task for task in tasks if task.slot == slot]
+
+
+def ledger_of(
+    state: State, tokens: Mapping[Name, int], held: Mapping[Shape, int]
+) -> Ledger:
+    """The bounds that people set, against what is held."""
+    limits = state.limits.items()
+    return Ledger({name: limit.running for name, limit in limits if limit.running}, tokens, held)

@@ -28,8 +28,8 @@ GRANTED_SLACK = 256
 
 class Worker(Struct):
     """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
-    `stops` and `recalls` are the answer being put together for exchange `number`, which goes to
-    `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned.
+    `stops`, `recalls` and `kept` are the answer being put together for exchange `number`, which
+    goes to `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned.
     `granted` is the slot and the shape of each lease it was given and may still run under, `last`
     the shape that each slot was given last."""
 
@@ -47,6 +47,7 @@ class Worker(Struct):
     verdicts: tuple[Verdict, ...] = ()
     stops: tuple[Verdict, ...] = ()
     recalls: tuple[LeaseId, ...] = ()
+    kept: tuple[LeaseId, ...] = ()
     asked: frozenset[LeaseId] = frozenset()
     held: frozenset[LeaseId] = frozenset()
     lingering: tuple[Lingering, ...] = ()
@@ -250,6 +251,11 @@ class Paces:
         self._means_us[key] = (
             mean if before is None or mean > before else (before * 3 + mean) // 4
         )
+
+    def mean_ms(self, spec: JobSpec) -> int | None:
+        """How long a task of this function takes, where any has shown it."""
+        mean_us = self._means_us.get((spec.kind, spec.target))
+        return None if mean_us is None else mean_us // 1_000
 
     def run_length(self, spec: JobSpec) -> int:
         return run_length(self._means_us.get((spec.kind, spec.target)))

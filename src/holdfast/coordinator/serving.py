@@ -92,11 +92,12 @@ class Served:
             taken.unsnapped,
             partial(taken.install, self.engine.post),
         )
+        self.ticker = Ticker(
+            self.coordinator, keep_finished=settings.keep_finished, feeders=self.feeders
+        )
         self.engine.hooks.extend(
             (
-                Ticker(
-                    self.coordinator, keep_finished=settings.keep_finished, feeders=self.feeders
-                ),
+                self.ticker,
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
                 self.growth,
@@ -105,6 +106,14 @@ class Served:
         )
         self._taken = taken
         self._asking: dict[WorkerId, tuple[int, int, asyncio.Future[Reply]]] = {}
+
+    def adjust(self, settings: Settings) -> None:
+        """Have other settings hold from now on. What is here already is measured by them when
+        something comes next."""
+        self.bundles.largest_bytes = settings.bundle_bytes
+        self.bundles.quota_bytes = settings.bundles_bytes
+        self.snapshotter.settings = settings
+        self.ticker.keep_finished = settings.keep_finished
 
     async def ask(self, question: Callable[[Coordinator], T]) -> T:
         """What the coordinator answers, once all it saw is durable."""

@@ -158,7 +158,7 @@ class Snapshotter:
         self.last_error = ""
         self._folder = folder
         self._log = source
-        self._settings = settings
+        self.settings = settings
         self._written = written
         self._install = install
         self._covered = 0
@@ -167,7 +167,7 @@ class Snapshotter:
         self._leaving = False
 
     def step(self, now: Instant) -> None:
-        if self._written() - self._covered < self._settings.snapshot_bytes:
+        if self._written() - self._covered < self.settings.snapshot_bytes:
             return
         if self._thread is not None and self._thread.is_alive():
             return
@@ -192,7 +192,7 @@ class Snapshotter:
 
     def make(self) -> Made | None:
         """One snapshot of everything durable now; None where it failed, which harms nothing."""
-        course = Course(str(self._folder), self._log.durable, self._settings.history_bytes)
+        course = Course(str(self._folder), self._log.durable, self.settings.history_bytes)
         try:
             clear_leftovers(RealDisk(), self._folder)
             made = self._in_second_process(course)
@@ -208,7 +208,7 @@ class Snapshotter:
         """Drop what the snapshot stands for. What stays is tried again after the next one."""
         try:
             if made.drop_before:
-                self._log.drop_segments(made.drop_before, self._settings.archive)
+                self._log.drop_segments(made.drop_before, self.settings.archive)
         except TROUBLES as error:
             self._tell("old history could not be let go of: %s", error)
         try:

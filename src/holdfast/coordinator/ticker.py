@@ -28,7 +28,7 @@ class Rounds:
 
     def step(self, now: Instant) -> None:
         if now >= self._prune_at:
-            self._exchanges.registry.prune(now)
+            self._exchanges.prune(now)
             self._prune_at = Instant(now + FORGET_MS)
         self._exchanges.round()
 
@@ -45,7 +45,7 @@ class Ticker:
         self, coordinator: Coordinator, *, keep_finished: int, feeders: Feeders | None = None
     ) -> None:
         self._coordinator = coordinator
-        self._keep_finished = keep_finished
+        self.keep_finished = keep_finished
         self._feeders = feeders
         self._next = Instant(0)
 
@@ -58,7 +58,7 @@ class Ticker:
         tick = c.Tick(
             wall=coordinator.clock.wall(),
             held=coordinator.watchers.held(),
-            keep_finished=self._keep_finished,
+            keep_finished=self.keep_finished,
             silent=self._feeders.silent(now) if self._feeders is not None else (),
         )
         coordinator.execute(tick, actor="clock")

@@ -8,6 +8,7 @@ came back stand in the job's own `due`, or in `later` until their time.
 from bisect import bisect
 from collections import deque
 from collections.abc import Container, Iterable
+from copy import copy
 from heapq import heappop, heappush
 from typing import cast
 
@@ -46,6 +47,18 @@ class Row:
                 self.head = job
                 return
         self.head = None
+
+    def waiting(self, most: int) -> int:
+        """How many tasks can be leased, of the head and all behind it, counted up to `most`."""
+        found = 0 if self.head is None else count_leasable(self.head, self._now, most)
+        # A copy stands where the original stands, and leaves it there.
+        for job_id in copy(self._rest):
+            if found >= most:
+                break
+            job = self._jobs.get(job_id)
+            if job is not None:
+                found += count_leasable(job, self._now, most)
+        return min(found, most)
 
 
 class ReadyQueue:
@@ -165,6 +178,18 @@ def has_leasable(job: Job, now: Instant) -> bool:
     if job.cursor < len(job.states) and is_begun(job, now):
         return True
     return any(_is_due(job, index, now) for index in job.due or ())
+
+
+def count_leasable(job: Job, now: Instant, most: int) -> int:
+    """How many tasks of one job can be leased, counted up to `most`."""
+    if job.blocked:
+        return 0
+    found = len({index for index in job.due or () if _is_due(job, index, now)})
+    if job.cursor < len(job.states) and is_begun(job, now):
+        # A million cells are not counted where the next few are enough.
+        near = job.states.count(FRESH, job.cursor, job.cursor + most)
+        found += near if near == most else job.states.count(FRESH, job.cursor)
+    return min(found, most)
 
 
 def take(job: Job, now: Instant, limit: int) -> list[Index]:

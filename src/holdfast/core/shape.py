@@ -17,7 +17,8 @@ REMEMBERED = 1_024
 
 class Shape(Struct, frozen=True, gc=False, cache_hash=True, kw_only=True):
     """What a slot is held for. `code` is what its process has loaded; `own` names the job where it
-    must have slots of its own, so that counting its slots counts its tasks."""
+    must have slots of its own, so that counting its slots counts its tasks. `gang`: its slots fall
+    together."""
 
     cpus_milli: int
     memory_bytes: int
@@ -32,6 +33,7 @@ class Shape(Struct, frozen=True, gc=False, cache_hash=True, kw_only=True):
     spread: str = ""
     preempts: bool = False
     own: str = ""
+    gang: bool = False
 
 
 def shape_of(job: Job) -> Shape:
@@ -61,4 +63,5 @@ def spec_shape(spec: JobSpec, own: str = "") -> Shape:
         spread=wishes.spread,
         preempts=wishes.preempts,
         own=own,
+        gang=wishes.gang,
     )

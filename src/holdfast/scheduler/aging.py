@@ -2,44 +2,44 @@
 nothing. A row that is served begins again, so that a long job does not overtake short ones that
 are more urgent."""
 
-from holdfast.core.ids import NEVER, Instant
+from holdfast.core.ids import Instant
 from holdfast.core.ready import Row
 from holdfast.core.shape import Shape
 
 AGING_MS = 600_000
 """How long a row waits for one step, unless the operator says so. Zero: waiting adds nothing."""
 
-SLACK = 256
-
 
 class Aging:
-    """Remembers when each row last got something. Safe to lose: a row then counts from when its
+    """Remembers since when each row got nothing. Safe to lose: a row then counts from when its
     oldest job last changed."""
 
     def __init__(self, step_ms: int = AGING_MS) -> None:
         self.step_ms = step_ms
-        self._served: dict[tuple[int, Shape], Instant] = {}
+        self._since: dict[tuple[int, Shape], Instant] = {}
 
     def rank_of(self, row: Row, now: Instant) -> int:
         return row.priority + self.steps(row, now)
 
     def steps(self, row: Row, now: Instant) -> int:
-        """What waiting has added so far."""
+        """What waiting has added so far. A job that is fed all the time changes all the time: what
+        counts is when its row was first seen to wait."""
         head = row.head
         if not self.step_ms or head is None:
             return 0
-        served = self._served.get((row.priority, row.shape), NEVER)
-        since = max(head.updated_at, head.not_before, served)
+        key = (row.priority, row.shape)
+        since = self._since.get(key)
+        if since is None:
+            since = self._since[key] = max(head.updated_at, head.not_before)
         return max(0, now - since) // self.step_ms
 
     def note(self, served: list[Row], now: Instant) -> None:
         """These rows got something."""
         for row in served:
-            self._served[(row.priority, row.shape)] = now
+            self._since[(row.priority, row.shape)] = now
 
     def forget(self, rows: list[Row]) -> None:
-        """Let go of rows that are no more."""
-        if len(self._served) > 2 * len(rows) + SLACK:
-            known = {(row.priority, row.shape) for row in rows}
-            kept = self._served.items()
-            self._served = {key: at for key, at in kept if key in known}
+        """Let go of rows that are no more: who comes anew begins to wait."""
+        known = {(row.priority, row.shape) for row in rows}
+        for key in self._since.keys() - known:
+            del self._since[key]

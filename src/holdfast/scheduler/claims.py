@@ -6,51 +6,66 @@ from heapq import nsmallest
 from holdfast.core.shape import Shape
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
-from holdfast.scheduler.line import Line
+from holdfast.scheduler.line import COUNTED, Demand, Line
 from holdfast.scheduler.seats import Claim, Seat
 from holdfast.scheduler.shares import Shares
 
 
-def claim_one(line: Line, seats: Iterable[Seat], shares: Shares) -> None:
-    """Among equals: room for one task, from namespaces that hold more."""
+def claim_one(line: Line, demand: Demand, seats: Iterable[Seat], shares: Shares) -> bool:
+    """Among equals: room for one task, from namespaces that hold more; whether there is a worker
+    that could have it."""
     shape = line.shape
     near = min(
-        (seat for seat in seats if suits(seat, shape)),
+        (seat for seat in seats if seat.worker != demand.avoid and suits(seat, shape)),
         key=lambda seat: distance(seat, shape),
         default=None,
     )
-    if near is not None:
-        share = shares.of(shape.namespace) + shares.of_one(shape)
-        near.claims.append(Claim(line.asker.rank, shape, 1, share))
+    if near is None:
+        return False
+    share = shares.of(shape.namespace) + shares.of_one(shape)
+    near.claims.append(Claim(line.asker.rank, shape, 1, share))
+    return True
 
 
-def claim_all(line: Line, seats: Sequence[Seat]) -> None:
-    """Against everything less urgent: room for all that waits, taken out of the seats for good,
-    and no slot there is given more of what is less urgent."""
-    shape, wanted = line.shape, line.waiting
+def claim_all(shape: Shape, wanted: int, seats: Sequence[Seat]) -> None:
+    """Against everything less urgent: room for so many tasks on the nearest of these seats, which
+    suit the shape."""
     # Where all is kept already, for something more urgent still, there is nothing to claim.
     able = [seat for seat in seats if seat.open_slots or not seat.is_barred]
-    suited = _where(line, [seat for seat in able if suits(seat, shape)])
-    if wanted < len(suited):
-        suited = nsmallest(wanted, suited, key=lambda seat: distance(seat, shape))
-    for seat in suited:
-        count = min(wanted, seat.total.room(shape, len(seat.slots)))
-        seat.free.take(shape, count)
-        del seat.open_slots[: min(count, len(seat.open_slots))]
-        seat.is_barred = True
-        wanted -= count
+    if wanted < len(able):
+        able = nsmallest(wanted, able, key=lambda seat: distance(seat, shape))
+    elif wanted < COUNTED:
+        able.sort(key=lambda seat: distance(seat, shape))
+    for seat in able:
+        wanted -= claim(seat, shape, min(wanted, seat.total.room(shape, len(seat.slots))))
         if wanted <= 0:
             return
 
 
-def _where(line: Line, suited: list[Seat]) -> list[Seat]:
-    """All of them, or for a gang that must stay together the group with most room."""
-    job = line.row.head
-    if job is None or not job.spec.placing.gang_by:
-        return suited
+def claim(seat: Seat, shape: Shape, count: int) -> int:
+    """Keep room for so many tasks, taken out of the seat for good; no slot of it is given more of
+    what is less urgent."""
+    if count > 0:
+        seat.free.take(shape, count)
+        del seat.open_slots[: min(count, len(seat.open_slots))]
+        seat.is_barred = True
+    return count
+
+
+def gang_group(line: Line, count: int, suited: list[Seat]) -> list[Seat]:
+    """The workers that a gang waits for: of the groups where all of it could ever be at once, the
+    one with most room now. One that could be nowhere waits for nobody, or it would wait, and keep
+    everybody else waiting, for ever."""
+    job = line.job
+    shape = line.shape
+    found = groups(suited, job.spec.placing.gang_by if job is not None else "")
     return max(
-        groups(suited, job.spec.placing.gang_by),
-        key=lambda group: sum(seat.free.room(line.shape, len(seat.slots)) for seat in group),
+        (
+            group
+            for group in found
+            if sum(seat.total.room(shape, len(seat.slots)) for seat in group) >= count
+        ),
+        key=lambda group: sum(seat.free.room(shape, len(seat.open_slots)) for seat in group),
         default=[],
     )
 

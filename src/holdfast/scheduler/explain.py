@@ -6,67 +6,20 @@ up is told, not only the first thing that does.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from shlex import quote
-from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.core.ids import NEVER, Instant
+from holdfast.core.placing import WAIT
+from holdfast.core.shape import Shape
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import FINISHED, TaskState
-
-OPEN: Final = "open"
-CORDONED: Final = "cordoned"
-DRAINING: Final = "draining"
-SILENT: Final = "silent"
-
-SHOWN: Final = 3
-_UNITS: Final = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
-
-
-class Reason(Struct, frozen=True, kw_only=True):
-    """One thing that is so. `until`: when the wall clock will show that it is over, where that is
-    known. `tasks` is how many of a job it is about, and `example` one of them."""
-
-    code: str
-    sentence: str
-    command: str = ""
-    until: Instant = NEVER
-    tasks: int = 0
-    example: str = ""
-
-
-class Desk(Struct, frozen=True, kw_only=True):
-    """A worker: whether it takes work, all it has, and what of that is free."""
-
-    name: str
-    standing: str = OPEN
-    slots: int = 1
-    cpus_milli: int = 1_000
-    memory_bytes: int = 0
-    gpus: int = 0
-    free_slots: int = 1
-    free_cpus_milli: int = 1_000
-    free_memory_bytes: int = 0
-    free_gpus: int = 0
-
-    def suits(self, spec: JobSpec) -> bool:
-        """Whether the task would fit if nothing else were there."""
-        return (
-            self.slots > 0
-            and spec.cpus_milli <= self.cpus_milli
-            and spec.memory_bytes <= self.memory_bytes
-            and spec.gpus <= self.gpus
-        )
-
-    def has_room(self, spec: JobSpec) -> bool:
-        return (
-            self.free_slots > 0
-            and spec.cpus_milli <= self.free_cpus_milli
-            and spec.memory_bytes <= self.free_memory_bytes
-            and spec.gpus <= self.free_gpus
-        )
+from holdfast.scheduler import desks
+from holdfast.scheduler.desks import Desk
+from holdfast.scheduler.ledger import Bound
+from holdfast.scheduler.reasons import Reason, listed, sentence, span
 
 
 class Pause(Struct, frozen=True):
@@ -76,10 +29,40 @@ class Pause(Struct, frozen=True):
     by: str = ""
 
 
+class Tie(Struct, frozen=True):
+    """Something a job comes after that has not come true. `is_dead`: it cannot any more."""
+
+    name: str
+    condition: str
+    is_dead: bool = False
+
+
+class Reached(Struct, frozen=True):
+    """A bound that lets nothing more start, and the jobs that hold what it allows."""
+
+    bound: Bound
+    holders: tuple[tuple[str, int], ...] = ()
+
+
+class Troop(Struct, frozen=True):
+    """A gang: how many it is, how many of it could be leased now, and for how many there is room
+    at once, where all of them may be together."""
+
+    size: int
+    ready: int
+    room: int
+    by: str = ""
+
+
 class Situation(Struct, frozen=True, kw_only=True):
     """A task and its surroundings at one moment. `now` and `since` are log time, `wall` is what
-    the wall clock shows at `now`. `active` is how many of its job are held by workers; `how` is
-    what a finished task came to."""
+    the wall clock shows at `now`. `desks` is None where nobody can say which workers there are.
+    `active` is how many of its job are held by workers; `how` is what a finished task came to.
+
+    `ties` are what its job comes after, `reached` the bounds that hold it back. `ahead` is how many
+    waiting tasks go before it, `before` the jobs that what is free is kept for. `avoid` is a worker
+    it should not go to. `is_next`: a plan made now would place it.
+    """
 
     job_id: str
     task: str
@@ -95,10 +78,19 @@ class Situation(Struct, frozen=True, kw_only=True):
     pause: Pause | None = None
     active: int = 0
     is_granting: bool = True
-    desks: tuple[Desk, ...] = ()
+    desks: tuple[Desk, ...] | None = ()
     worker: str = ""
     since: Instant = NEVER
     how: str = ""
+    shape: Shape | None = None
+    ties: tuple[Tie, ...] = ()
+    fate: str = ""
+    reached: tuple[Reached, ...] = ()
+    troop: Troop | None = None
+    avoid: str = ""
+    ahead: int = 0
+    before: tuple[str, ...] = ()
+    is_next: bool = False
 
 
 class Group(Struct, frozen=True):
@@ -124,13 +116,12 @@ def explain(here: Situation) -> tuple[Reason, ...]:
         return (_finished(here),)
     if here.state is TaskState.COMMITTED:
         said = "it has a result, and what that owes others is being delivered"
-        return (Reason(code="delivering", sentence=_sentence(said)),)
+        return (Reason(code="delivering", sentence=sentence(said)),)
     if here.state is not TaskState.WAITING:
         return (_held(here),)
-    found = [*_times(here), *_bounds(here), *_workers(here)]
+    found = [*_ties(here), *_times(here), *_bounds(here), *_workers(here)]
     if not found:
-        said = "a worker has room for it: it is about to be given out, after those before it"
-        found = [Reason(code="next", sentence=_sentence(said))]
+        found = [_in_line(here)]
     return tuple(found)
 
 
@@ -149,26 +140,12 @@ def explain_job(job: JobSituation) -> tuple[Reason, ...]:
     for group in job.groups:
         for reason in explain(group.situation):
             counts[reason.code] += group.count
-            told.setdefault(reason.code, _about(reason, group.situation.task))
-    found = [_counted(reason, counts[code]) for code, reason in told.items()]
+            told.setdefault(reason.code, structs.replace(reason, example=group.situation.task))
+    found = [structs.replace(reason, tasks=counts[code]) for code, reason in told.items()]
     if not job.sealed:
         said = "it is still being fed: it ends when its feeder says that there is no more"
-        found.append(Reason(code="open", sentence=_sentence(said)))
+        found.append(Reason(code="open", sentence=sentence(said)))
     return tuple(found)
-
-
-def _about(reason: Reason, task: str) -> Reason:
-    return Reason(
-        code=reason.code, sentence=reason.sentence, command=reason.command, until=reason.until,
-        example=task,
-    )  # fmt: skip
-
-
-def _counted(reason: Reason, count: int) -> Reason:
-    return Reason(
-        code=reason.code, sentence=reason.sentence, command=reason.command, until=reason.until,
-        example=reason.example, tasks=count,
-    )  # fmt: skip
 
 
 def _finished(here: Situation) -> Reason:
@@ -233,99 +210,88 @@ def _bounds(here: Situation) -> Iterable[Reason]:
             sentence=f"Its job runs at most {most} tasks at once, and {here.active} are under way.",
             command=f"holdfast task list {here.job_id} --state leased,running",
         )
+    yield from _limits(here)
     if not here.is_granting:
         said = "the server is leaving and gives nothing out; the next one does"
-        yield Reason(code="server_leaving", sentence=_sentence(said))
+        yield Reason(code="server_leaving", sentence=sentence(said))
 
 
-def _workers(here: Situation) -> Iterable[Reason]:
-    """What the workers have to do with it. Nothing, where one of them has room."""
-    if not here.desks:
+def _ties(here: Situation) -> Iterator[Reason]:
+    """What its job comes after."""
+    dead = [tie for tie in here.ties if tie.is_dead]
+    open_ties = [tie for tie in here.ties if not tie.is_dead]
+    if open_ties:
+        told = listed([f"the {tie.condition} of {tie.name}" for tie in open_ties])
         yield Reason(
-            code="no_worker",
-            sentence="No worker is connected.",
-            command="holdfast worker start",
+            code="dependency",
+            sentence=f"It comes after {told}.",
+            command=f"holdfast job explain {open_ties[0].name.partition('/')[0]}",
+            jobs=tuple(tie.name for tie in open_ties),
         )
+    if dead:
+        told = listed([f"the {tie.condition} of {tie.name}" for tie in dead])
+        stays = ", and it waits all the same" if here.fate == WAIT else ""
+        yield Reason(
+            code="dependency_failed",
+            sentence=f"What it comes after did not come true: {told}{stays}.",
+            command=f"holdfast job retry {dead[0].name.partition('/')[0]}",
+            jobs=tuple(tie.name for tie in dead),
+        )
+
+
+def _limits(here: Situation) -> Iterator[Reason]:
+    for reached in here.reached:
+        scope, name = reached.bound.name
+        jobs = tuple(job for job, _ in reached.holders)
+        if reached.bound.is_rate:
+            said = f"no more of {scope} {name} may start in this span of time"
+            code = f"rate_{scope}"
+        else:
+            held = listed([f"{count} of job {job}" for job, count in reached.holders])
+            said = f"{scope} {name} runs at most {reached.bound.most} at once"
+            said += f", and those are {held}" if held else ""
+            code = f"limit_{scope}"
+        command = f"holdfast limit show {scope}/{quote(name)}"
+        yield Reason(code=code, sentence=sentence(said), command=command, jobs=jobs)
+
+
+def _workers(here: Situation) -> Iterator[Reason]:
+    """What the workers have to do with it. Nothing, where one of them has room."""
+    if here.desks is None:
+        yield Reason(
+            code="workers_unknown",
+            sentence="Which workers there are is in no log: only a running server knows.",
+            command="holdfast serve",
+        )
+    elif here.shape is not None:
+        yield from desks.reasons(here.desks, here.shape, here.now, here.wall, here.avoid)
+        yield from _troop(here)
+
+
+def _troop(here: Situation) -> Iterator[Reason]:
+    troop = here.troop
+    if troop is None:
         return
-    suited = [desk for desk in here.desks if desk.suits(here.spec)]
-    if not suited:
-        yield _too_large(here)
-        return
-    is_taking = [desk for desk in suited if desk.standing == OPEN]
-    if any(desk.has_room(here.spec) for desk in is_taking):
-        return
-    if is_taking:
-        said = f"{_those(is_taking, 'that it fits on')} busy"
-        yield Reason(code="workers_busy", sentence=f"{said}.", command="holdfast worker list")
-    for standing, code in (
-        (CORDONED, "workers_cordoned"), (DRAINING, "workers_draining"), (SILENT, "workers_silent"),
-    ):  # fmt: skip
-        desks = [desk for desk in suited if desk.standing == standing]
-        if desks:
-            said = f"{_those(desks, 'that it fits on')} {standing}"
-            yield Reason(code=code, sentence=f"{said}.", command=_remedy(desks, standing))
+    if troop.ready < troop.size:
+        said = f"all {troop.size} of its gang start at once, and {troop.ready} could start now"
+        yield Reason(code="gang_not_ready", sentence=sentence(said))
+    elif troop.room < troop.size:
+        where = f" on workers of one {troop.by}" if troop.by else ""
+        said = f"all {troop.size} of its gang start at once{where}; there is room for {troop.room}"
+        yield Reason(
+            code="gang_room", sentence=sentence(said), command="holdfast worker list"
+        )
 
 
-def _too_large(here: Situation) -> Reason:
-    """Told by what is short everywhere; where each is enough somewhere, by all of it."""
-    spec, desks = here.spec, here.desks
-    needs: list[str] = []
-    if spec.cpus_milli > (most := max(desk.cpus_milli for desk in desks)):
-        needs.append(f"{spec.cpus_milli / 1_000:g} cpus where the largest has {most / 1_000:g}")
-    if spec.memory_bytes > (most := max(desk.memory_bytes for desk in desks)):
-        needs.append(f"{amount(spec.memory_bytes)} of memory where the most is {amount(most)}")
-    if spec.gpus > (most := max(desk.gpus for desk in desks)):
-        needs.append(f"{spec.gpus} gpus where the most is {most}")
-    if not needs:
-        wanted = f"{spec.cpus_milli / 1_000:g} cpus, {amount(spec.memory_bytes)} of memory and "
-        needs.append(f"{wanted}{spec.gpus} gpus, all on one worker")
-    return Reason(
-        code="too_large",
-        sentence=f"It fits on none of {_many(len(desks))}: it needs {' and '.join(needs)}.",
-        command="holdfast worker list",
-    )
-
-
-def _remedy(desks: Sequence[Desk], standing: str) -> str:
-    if standing == SILENT or len(desks) > 1:
-        return "holdfast worker list"
-    return f"holdfast worker uncordon {quote(desks[0].name)}"
-
-
-def _those(desks: Sequence[Desk], which: str) -> str:
-    """`The one worker that it fits on (w1) is`, `2 workers that it fits on (w1, w2) are`."""
-    names = ", ".join(desk.name for desk in desks[:SHOWN])
-    more = f" and {len(desks) - SHOWN} more" if len(desks) > SHOWN else ""
-    one = len(desks) == 1
-    many = "One worker" if one else f"{len(desks)} workers"
-    return f"{many} {which} ({names}{more}) {'is' if one else 'are'}"
-
-
-def _many(count: int) -> str:
-    return "the one worker there is" if count == 1 else f"the {count} workers"
-
-
-def _sentence(said: str) -> str:
-    return f"{said[0].upper()}{said[1:]}."
-
-
-def amount(count: int) -> str:
-    """`512Mi`, as it is written when a job is submitted."""
-    for unit, name in _UNITS:
-        if count >= unit:
-            return f"{count / unit:.4g}{name}"
-    return f"{count} bytes"
-
-
-def span(ms: int) -> str:
-    """`250ms`, `3.2s`, `2m 5s`, `3h 10m`, `2d 4h`: exact enough to decide whether to wait."""
-    ms = max(0, ms)
-    if ms < 1_000:
-        return f"{ms}ms"
-    seconds = ms // 1_000
-    if seconds < 60:
-        return f"{ms / 1_000:.1f}s"
-    minutes, hours, days = seconds // 60, seconds // 3_600, seconds // 86_400
-    if minutes < 60:
-        return f"{minutes}m {seconds % 60}s"
-    return f"{hours}h {minutes % 60}m" if hours < 24 else f"{days}d {hours % 24}h"
+def _in_line(here: Situation) -> Reason:
+    """Somebody has room for it: it goes next, or others go before it."""
+    if here.before and not here.is_next:
+        return Reason(
+            code="kept_for_others",
+            sentence=f"What is free is kept for what goes before it: job {listed(here.before)}.",
+            command=f"holdfast job explain {here.before[0]}",
+            jobs=here.before,
+        )
+    ahead = f", after {here.ahead} before it" if here.ahead else ""
+    said = f"a worker has room for it: it is about to be given out{ahead}"
+    return Reason(code="next", sentence=sentence(said))

@@ -20,12 +20,12 @@ from holdfast.core.job import Job
 from holdfast.core.ready import Row, take
 from holdfast.core.shape import Shape
 from holdfast.core.spec import JobSpec
-from holdfast.scheduler.claims import claim_all, claim_one
-from holdfast.scheduler.eviction import Ends, Eviction, ends_for
+from holdfast.scheduler.backlog import Backlog
+from holdfast.scheduler.eviction import Eviction
 from holdfast.scheduler.fit import suits
-from holdfast.scheduler.gangs import GangPick, groups, place_gang
+from holdfast.scheduler.gangs import GangPick, place_gang
 from holdfast.scheduler.ledger import UNBOUNDED, Ledger
-from holdfast.scheduler.line import Line, Room
+from holdfast.scheduler.line import NOBODY, Line, Room
 from holdfast.scheduler.seats import Seat, Slot
 from holdfast.scheduler.shares import Shares
 
@@ -34,10 +34,11 @@ ONE_CPU = 1_000
 RUN_MS = 50
 """A run is about this much work, so that what waits in a slot never waits long."""
 
-NOBODY = WorkerId("")
-
 PORTIONS = 4
 """Free room is shared out between namespaces a part of what is left at a time."""
+
+TURNS = 32
+"""And never more at a time than such a part of all there is, for each of them."""
 
 
 class Pick(Struct, frozen=True):
@@ -60,13 +61,15 @@ class Hurry(Struct, frozen=True):
 
 
 class Plan(Struct):
-    """What to lease, what to end, what to ask back; and the rows that got something."""
+    """What to lease, what to end, what to ask back; the rows that got something, and those that
+    found no room, most urgent first."""
 
     picks: list[Pick] = field(default_factory=list)
     gangs: list[GangPick] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     hurries: list[Hurry] = field(default_factory=list)
     served: list[Row] = field(default_factory=list)
+    waiting: list[Row] = field(default_factory=list)
 
 
 Pace = Callable[[JobSpec], int]
@@ -85,7 +88,7 @@ class Outlook(Struct):
     ledger: Ledger
     shares: Callable[[], Shares]
     rank_of: Callable[[Row], int]
-    held: Callable[[], Mapping[Shape, int]]
+    held: Callable[[], Mapping[Shape, int]] = dict
     others: Callable[[], Iterable[Seat]] = tuple
 
 
@@ -118,16 +121,16 @@ class _Planner:
         self._namespaces = len({line.shape.namespace for line in self._lines})
         # Nobody needs to know who holds how much as long as only one of them wants something.
         self._shares = outlook.shares() if self._namespaces > 1 else None
-        self._blocked: list[Line] = []
-        # A namespace keeps room for one task at a time from its equals.
-        self._claimants: set[str] = set()
+        self._backlog = Backlog(
+            self._seats, self._placeable, self._queued, self._shares, self._allowed, outlook.now
+        )
 
     def run(self) -> Plan:
         heap = [self._entry(number) for number in range(len(self._lines))]
         heapify(heap)
         rank = -heap[0][0] if heap else 0
         while heap:
-            urgency, share, _, number = heappop(heap)
+            urgency, share, _, _, number = heappop(heap)
             line = self._lines[number]
             if self._shares is not None and self._shares.of(line.shape.namespace) > share:
                 heappush(heap, self._entry(number))
@@ -136,13 +139,26 @@ class _Planner:
                 rank = -urgency
                 self._keep_from(rank)
             self._serve(line)
-            if line.row.head is None or line.is_bounded:
+            if line.is_bounded:
                 continue
-            if line.is_blocked:
-                self._block(line)
+            if line.row.head is None and not line.stranded:
+                continue
+            if line.is_blocked or (line.row.head is None and line.asker.rank == -urgency):
+                self._backlog.block(line)
+                self._plan.waiting.append(line.row)
             else:
                 heappush(heap, self._entry(number))
+        self._plan.evictions = self._backlog.evictions
+        hurried = self._backlog.hurried
+        self._plan.hurries = [Hurry(seat.worker, slot.number) for seat, slot in hurried]
         return self._plan
+
+    def _keep_from(self, rank: int) -> None:
+        """Everything of a higher rank was looked at: what still waits of it keeps its room."""
+        if self._open or any(line.has_rooms for line in self._lines if line.asker.rank <= rank):
+            self._backlog.keep()
+        else:
+            self._backlog.clear()
 
     def _find_placeable(self) -> list[Seat]:
         """The seats where something may be placed now; the slots that run low are noted with the
@@ -166,13 +182,15 @@ class _Planner:
                 found.append(seat)
         return found
 
-    def _entry(self, number: int) -> tuple[int, float, int, int]:
+    def _entry(self, number: int) -> tuple[int, float, int, str, int]:
         line = self._lines[number]
         if self._shares is not None:
             line.asker.share = self._shares.of(line.shape.namespace)
         head = line.row.head
-        position = 0 if head is None else head.position
-        return (-line.asker.rank, line.asker.share, position, number)
+        if head is None:
+            return (-line.asker.rank, line.asker.share, 0, "", number)
+        # One record may hold two jobs; their names tell them apart, not the order of the rows.
+        return (-line.asker.rank, line.asker.share, head.position, head.job_id, number)
 
     def _length(self, row: Row) -> int:
         """How many tasks may stand in a slot. One where slots are counted for more than a
@@ -191,9 +209,7 @@ class _Planner:
         """Place tasks of this row until its portion is used up, nothing is left of it, or there
         is no room for more of its shape."""
         line.prepare(self._placeable)
-        portion = max(1, self._open)
-        if self._shares is not None:
-            portion = max(1, portion // (PORTIONS * self._namespaces))
+        portion = self._portion(line)
         before = self._open
         while (job := line.row.head) is not None:
             left = portion - (before - self._open)
@@ -206,8 +222,15 @@ class _Planner:
             if is_done:
                 line.next_job()
         if line.is_served:
-            # What waiting had added is spent.
-            line.asker.rank = line.row.priority
+            line.fall_back()
+
+    def _portion(self, line: Line) -> int:
+        """How many slots it may open before others have their turn."""
+        if self._shares is None:
+            return max(1, self._open)
+        slots = self._open // (PORTIONS * self._namespaces)
+        one = self._shares.of_one(line.shape) * TURNS * self._namespaces
+        return max(1, min(slots, int(1 / one)) if one else slots)
 
     def _serve_job(self, line: Line, job: Job, portion: int) -> bool:
         """Place tasks of one job; whether it has no more that could be placed."""
@@ -215,11 +238,13 @@ class _Planner:
         if allowed <= 0:
             line.is_blocked = line.is_bounded = True
             return False
-        indices = line.take(job, self._look.now, portion, allowed)
+        most = line.most(portion, allowed)
+        indices = line.take(job, self._look.now, most)
+        is_last = len(indices) < most
         if job.due:
             indices = self._place_apart(line, job, indices)
         if not indices:
-            return True
+            return is_last
         rooms = line.rooms(len(indices), portion)
         if not rooms:
             line.is_blocked = True
@@ -228,7 +253,7 @@ class _Planner:
         placed = self._deal(line, job, indices, rooms)
         line.taken += placed
         self._note(line, placed, opened)
-        return False
+        return is_last and placed == len(indices)
 
     def _place_apart(self, line: Line, job: Job, indices: list[Index]) -> list[Index]:
         """Place those that may not go anywhere: one that ended in a death goes alone to an empty
@@ -244,8 +269,8 @@ class _Planner:
             if not task.alone and not avoid:
                 plain.append(index)
                 continue
-            line.apart.add(index)
             room = line.open_slot(avoid)
+            line.set_apart(index, room, avoid)
             if room is not None:
                 self._pick(line, job, room, (index,), alone=task.alone)
                 self._note(line, 1, 1)
@@ -275,6 +300,7 @@ class _Planner:
     ) -> None:
         seat, slot = room.seat, room.slot
         slot.load += len(indices)
+        slot.rank = max(slot.rank, line.asker.rank)
         slot.alone = alone
         room.space -= len(indices)
         self._plan.picks.append(
@@ -285,9 +311,10 @@ class _Planner:
         )  # fmt: skip
 
     def _serve_gang(self, line: Line, job: Job, portion: int) -> bool:
-        """All tasks of the job, or nothing: also while one of them waits for its time."""
+        """All tasks of the job, or nothing: also while one of them waits for its time, and before
+        it is known how many there will be."""
         indices = take(job, self._look.now, job.count)
-        if len(indices) < job.unfinished or line.taken:
+        if len(indices) < job.count or not job.sealed or line.taken:
             return True
         if self._allowed(line, job) < len(indices):
             line.is_blocked = line.is_bounded = True
@@ -306,14 +333,15 @@ class _Planner:
         most = job.spec.max_parallel
         own = UNBOUNDED
         if most:
-            own = most - self._look.held().get(line.shape, 0) - line.given
+            # What was ended and still runs somewhere counts, too.
+            running = max(job.active, self._look.held().get(line.shape, 0))
+            own = most - running - line.started
         if not self._look.ledger.is_bounded(line.shape):
             return own
         return min(own, self._look.ledger.room(line.shape))
 
     def _note(self, line: Line, tasks: int, opened: int) -> None:
         self._open -= opened
-        line.given += tasks
         if not line.is_served:
             line.is_served = True
             self._plan.served.append(line.row)
@@ -322,57 +350,6 @@ class _Planner:
         if self._look.ledger.is_bounded(line.shape):
             self._look.ledger.note(line.shape, tasks)
 
-    def _block(self, line: Line) -> None:
-        """There is no room for this row: it waits, and those behind it leave it some."""
-        self._blocked.append(line)
-        if line.shape.preempts:
-            self._evict(line)
-        self._hurry(line)
-        namespace = line.shape.namespace
-        if self._shares is not None and namespace not in self._claimants:
-            self._claimants.add(namespace)
-            claim_one(line, self._placeable, self._shares)
-
-    def _keep_from(self, rank: int) -> None:
-        """Everything of a higher rank was looked at: what still waits of it keeps its room."""
-        if self._open or any(line.low for line in self._lines if line.asker.rank <= rank):
-            for seat in self._placeable:
-                seat.claims.clear()
-            for line in self._blocked:
-                claim_all(line, self._placeable)
-        self._blocked.clear()
-        self._claimants.clear()
-
-    def _hurry(self, line: Line) -> None:
-        """Ask back what has not begun in slots of a lower rank, as many as the row may need."""
-        wanted = line.waiting
-        for seat, slot in self._queued:
-            if wanted <= 0:
-                return
-            if slot.rank < line.asker.rank and suits(seat, line.shape):
-                self._plan.hurries.append(Hurry(seat.worker, slot.number))
-                wanted -= 1
-
-    def _evict(self, line: Line) -> None:
-        job = line.row.head
-        if job is None:
-            return
-        wanted = min(line.waiting, self._allowed(line, job))
-        gang = job.spec.placing
-        best: Ends | None = None
-        for group in groups(self._seats, gang.gang_by) if gang.gang else [self._seats]:
-            ends = ends_for(line.shape, line.row.priority, group, wanted, self._look.now)
-            if gang.gang and ends.tasks < job.unfinished:
-                continue
-            if best is None or ends.lost_ms < best.lost_ms:
-                best = ends
-        for seat, slot in best.slots if best is not None else ():
-            slot.leaving = True
-            self._plan.evictions.append(
-                Eviction(seat.worker, seat.incarnation, slot.number, job.job_id)
-            )
-
-
-def _rarity(seat: Seat) -> tuple[bool, int]:
+def _rarity(seat: Seat) -> tuple[bool, int, WorkerId]:
     total = seat.total
-    return (bool(total.gpus or total.named), -len(seat.open_slots))
+    return (bool(total.gpus or total.named), -len(seat.open_slots), seat.worker)

@@ -50,15 +50,16 @@ class Amounts(Struct):
         return Amounts(self.cpus_milli, self.memory_bytes, self.gpus, dict(self.named))
 
     def covers(self, shape: Shape) -> bool:
-        """Whether there is enough for one of this shape."""
-        return (
-            shape.cpus_milli <= self.cpus_milli
-            and shape.memory_bytes <= self.memory_bytes
-            and shape.gpus <= self.gpus
-            and (
-                not shape.resources
-                or all(amount <= self.named.get(name, 0) for name, amount in shape.resources)
-            )
+        """Whether there is enough for one of this shape. Who wants nothing of a thing does not
+        mind that more of it is given out than there is."""
+        cpus, memory, gpus = shape.cpus_milli, shape.memory_bytes, shape.gpus
+        if cpus > self.cpus_milli and cpus:
+            return False
+        if (memory > self.memory_bytes and memory) or (gpus > self.gpus and gpus):
+            return False
+        named = self.named
+        return not shape.resources or all(
+            amount <= named.get(name, 0) or not amount for name, amount in shape.resources
         )
 
     def room(self, shape: Shape, most: int) -> int:
@@ -107,7 +108,7 @@ class Seat(Struct):
     """One worker. `total` is all it has, `free` what no slot is held for, `open_slots` the numbers
     of slots that hold nothing, last first. `is_listening`: it waits for an answer, so that it can
     be given something at once. `is_barred`: what is free here is kept for something more urgent,
-    and no slot is given more of what it runs."""
+    and no slot is given more of what it runs. `promised`: for whom attempts end here."""
 
     worker: WorkerId
     incarnation: int
@@ -119,6 +120,7 @@ class Seat(Struct):
     is_listening: bool = True
     is_barred: bool = False
     claims: list[Claim] = field(default_factory=list)
+    promised: list[tuple[Shape, int]] = field(default_factory=list)
 
     def room(self, asker: Asker, most: int) -> int:
         """How many more slots it may open here, what others claim left aside."""

@@ -152,7 +152,9 @@ class Reply(Struct, frozen=True, array_like=True):
     those of `runs` included. The worker counts it from when it sent the exchange, so that it never
     believes in a lease longer than the coordinator does. Zero where leases do not end by time.
     `drain`: an operator wants this worker to take nothing more and to give back what it has not
-    started, for as long as replies say so.
+    started, for as long as replies say so. `kept`: results in this exchange that belong to gangs
+    and are neither accepted nor lost before the last of the gang has come. The worker goes on
+    holding them, tells them again when it is asked who it is, and hears of each as of a stop.
     """
 
     number: int
@@ -164,3 +166,4 @@ class Reply(Struct, frozen=True, array_like=True):
     who: bool = False
     good_ms: int = 0
     drain: bool = False
+    kept: tuple[LeaseId, ...] = ()

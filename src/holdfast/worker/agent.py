@@ -69,6 +69,8 @@ class Agent:
         # Runs that wait until their start is durable, by lease, and the exchange that told it.
         self._starting: dict[LeaseId, tuple[Run, int]] = {}
         self._done: list[Done] = []
+        # Results that the coordinator keeps until the rest of their gang has come.
+        self._kept: dict[LeaseId, Done] = {}
         self._failed: list[Failed] = []
         self._released: list[Released] = []
 
@@ -119,7 +121,7 @@ class Agent:
             tuple(done),
             tuple(self._failed),
             tuple(self._released),
-            (*held, *unsent),
+            (*held, *unsent, *self._kept),
             len({attempt.slot for attempt in lingering}),
             self._takes_nothing(),
             None if self._is_known else self.hello,
@@ -154,8 +156,14 @@ class Agent:
         if reply.number == sent.number:
             self._under_way = None
             self._done = self._done[len(sent.done) :]
+            kept = frozenset(reply.kept)
+            self._kept.update({d.lease_id: d for d in sent.done if d.lease_id in kept})
             self._failed = self._failed[len(sent.failed) :]
             self._released = self._released[len(sent.released) :]
+        if reply.who and self._kept:
+            # Whoever kept them is gone: the one that asks has to hear of them again.
+            self._done = [*self._kept.values(), *self._done]
+            self._kept.clear()
         for stop in (*reply.verdicts, *reply.stops):
             self._drop(stop.lease_id)
         if reply.drain and not self.is_drained:
@@ -202,7 +210,7 @@ class Agent:
             dues.append(now_ms + START_REPORT_MS)
         waiting = self._under_way
         authority = self._authority
-        if self._held and authority.term_ms:
+        if (self._held or self._kept) and authority.term_ms:
             if waiting is None or is_empty(waiting):
                 dues.append(authority.sign_due())
             if not self._has_lapsed:
@@ -216,7 +224,9 @@ class Agent:
 
     def is_idle(self) -> bool:
         """Nothing is held, nothing waits to be told."""
-        return not (self._held or self._done or self._failed or self._released)
+        return not (
+            self._held or self._done or self._kept or self._failed or self._released
+        )
 
     def finish(self, grace_ms: int) -> None:
         """Stop starting, wait for what runs, and have everything that is left reported."""
@@ -231,7 +241,7 @@ class Agent:
         if self._must_speak or (not self._is_known and told.hello is None):
             return True
         sign_due = self._authority.sign_due()
-        return bool(self._held and sign_due) and now_ms >= sign_due
+        return bool((self._held or self._kept) and sign_due) and now_ms >= sign_due
 
     def _say_how_long(self, runs: tuple[Run, ...]) -> None:
         """Have those stopped in time that must not outlive their leases, though we be frozen."""
@@ -347,7 +357,9 @@ class Agent:
         )
 
     def _drop(self, lease_id: LeaseId) -> None:
-        """The attempt has lost its right to run; nobody wants to hear of it."""
+        """The attempt has lost its right to run, or is over; nobody wants to hear of it."""
+        if self._kept.pop(lease_id, None) is not None:
+            return
         if self._held.pop(lease_id, None) is None:
             return
         self._told.discard(lease_id)

@@ -185,3 +185,9 @@ def inside(tmp_path: Path) -> Callable[..., None]:
         asyncio.run(whole())
 
     return tell
+
+
+@pytest.fixture
+def make_house() -> Callable[..., House]:
+    """A house over a coordinator that the test has made itself."""
+    return House

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.api import explain as explain_module
+from holdfast.coordinator import explaining as explain_module
 
 
 async def why(house, path: str) -> list[str]:

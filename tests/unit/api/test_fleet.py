@@ -125,6 +125,27 @@ def test_a_paused_queue_is_not_given_out(inside):
     inside(story)
 
 
+def test_a_queue_counts_what_waits_and_not_what_was_stopped(inside):
+    async def story(house):
+        first, second = await house.submit(), await house.submit()
+        other = await house.submit(queue="night")
+        later = await house.submit(delay="1h")
+
+        async def waiting():
+            listed = (await house.get("/queues")).value["queues"]
+            return {each["name"]: each["waiting_jobs"] for each in listed}
+
+        assert await waiting() == {"default": 2, "night": 1}
+        for job in (second, other, later):
+            assert (await house.post(f"/jobs/{job}/cancel")).status == 200
+        # They may stand in line still, behind one that waits.
+        assert await waiting() == {"default": 1}
+        await house.post(f"/jobs/{first}/cancel")
+        assert await waiting() == {"default": 0}
+
+    inside(story)
+
+
 def test_an_endpoint_lives_as_long_as_its_lease(inside):
     async def story(house):
         where = await one_lease(house)

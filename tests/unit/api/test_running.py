@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.api import protocol
 from holdfast.api.listening import Address, CannotListen, bind
-from holdfast.api.running import Plan, Ready, serve
+from holdfast.api.plan import Plan
+from holdfast.api.running import Ready, serve
 from holdfast.coordinator.taking import take_folder
 from holdfast.core.errors import LogFailed
 

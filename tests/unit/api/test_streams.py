@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.api import events as events_module
 from holdfast.api import streams as streams_module
+from holdfast.api.limits import Limits
 from holdfast.core.task import TaskState
 from holdfast.wire.watching import (
     Alive,
@@ -286,9 +287,7 @@ def test_a_silent_log_shows_that_its_reader_is_heard(inside, monkeypatch):
     inside(story)
 
 
-def test_so_many_may_follow_the_log_and_no_more(inside, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(events_module, "MOST_FOLLOWERS", 2)
-
+def test_so_many_may_follow_the_log_and_no_more(inside):
     async def follow(house):
         gone, heard = asyncio.Event(), asyncio.Queue()
         task = asyncio.ensure_future(house.get("/events", gone=gone, heard=heard))
@@ -296,6 +295,7 @@ def test_so_many_may_follow_the_log_and_no_more(inside, monkeypatch: pytest.Monk
         return gone, task
 
     async def story(house):
+        house.service.limits = Limits(followers=2)
         first, second = await follow(house), await follow(house)
         told = await house.get("/events")
         assert (told.status, told.code) == (503, "queue_full")

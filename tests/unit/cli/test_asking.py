@@ -209,6 +209,7 @@ def test_where_no_server_answers_the_code_says_try_again(
 
 def test_a_doctor_without_a_server_says_so(run, nobody_there: str) -> None:
     done = run("doctor")
+    # The port is held by whoever made sure that nobody is there.
     assert done.code == 1
     assert "BAD" in done.out
     assert nobody_there in done.out

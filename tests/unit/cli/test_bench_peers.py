@@ -25,6 +25,7 @@ from holdfast.cli.benchmarks.row import Figure, RowFailed, Values, measure_here,
 from holdfast.cli.benchmarks.services import find_postgres, find_redis, postgres, redis
 from holdfast.cli.benchmarks.tally import Tally
 
+ROOT = Path(__file__).parents[3]
 SOME = 60
 
 # What is set for this run is taken away from every test of the command line; here it is wanted.
@@ -35,6 +36,13 @@ NAMED = os.environ.get(PYTHON, "")
 def named_python(monkeypatch: pytest.MonkeyPatch) -> None:
     if NAMED:
         monkeypatch.setenv(PYTHON, NAMED)
+
+
+def leave_out(why: str) -> None:
+    """Nobody has to have the queues of others; where a Python was named for them, it must."""
+    if NAMED:
+        pytest.fail(f"{PYTHON} names {NAMED}, and {why}")
+    pytest.skip(why)
 
 
 @pytest.fixture
@@ -122,7 +130,7 @@ def test_a_peer_that_is_installed_is_measured_and_leaves_nothing_behind(
 ) -> None:
     why = missing(name)
     if why:
-        pytest.skip(f"{name}: {why}")
+        leave_out(f"{name}: {why}")
     row = row_of(name)
     values: Values = measure_here(row, SOME, folder)
     assert list(values) == [figure.name for figure in row.figures]
@@ -143,8 +151,9 @@ def test_a_script_that_fails_is_told_with_its_last_words(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_redis() is None, reason="there is no redis-server")
 def test_redis_syncs_every_write_and_ends_with_the_row(tmp_path: Path) -> None:
+    if find_redis() is None:
+        leave_out("there is no redis-server")
     with redis(tmp_path) as url:
         assert url.startswith("redis://127.0.0.1:")
         (words,) = processes_in(tmp_path)
@@ -154,8 +163,9 @@ def test_redis_syncs_every_write_and_ends_with_the_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_postgres() is None, reason="there is no PostgreSQL")
 def test_postgres_runs_as_somebody_else_than_root_and_ends_with_the_row(folder: Path) -> None:
+    if find_postgres() is None:
+        leave_out("there is no PostgreSQL")
     with postgres(folder) as url:
         assert url.startswith("postgresql://bench@127.0.0.1:")
         pid = int((folder / "postgres" / "db" / "postmaster.pid").read_text().split()[0])
@@ -179,10 +189,18 @@ def test_every_peer_names_what_it_needs() -> None:
     assert set(NEEDS) == set(PEER_NAMES)
 
 
+def test_what_every_peer_needs_is_pinned_for_those_who_install_it() -> None:
+    pins = (ROOT / ".ci" / "peers.txt").read_text(encoding="utf-8").splitlines()
+    wanted = [pin for pin in pins if not pin.startswith("#")]
+    assert all("==" in pin for pin in wanted)
+    named = {pin.partition("==")[0].lower().replace("-", "_") for pin in wanted}
+    assert {library for needs in NEEDS.values() for library in needs.libraries} <= named
+
+
 @pytest.mark.slow
 def test_a_bench_of_peers_that_is_stopped_ends_what_it_has_started(tmp_path: Path) -> None:
     if missing("huey"):
-        pytest.skip("huey is not installed")
+        leave_out("huey is not installed")
     words = [sys.executable, "-m", "holdfast.cli.benchmarks.huey", "20000", str(tmp_path)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
         while not (tmp_path / "queue.sqlite").exists():

@@ -5,7 +5,6 @@ import logging
 
 import pytest
 
-from holdfast.cli.config import Config
 from holdfast.cli.loglines import Lines, log_to_stderr
 
 
@@ -39,7 +38,8 @@ def test_a_traceback_stays_on_its_line():
 
 
 def test_lines_go_to_stderr_in_the_form_that_was_chosen(capsys):
-    log_to_stderr(Config({"HOLDFAST_LOG_FORMAT": "json", "HOLDFAST_LOG_LEVEL": "INFO"}, []))
+    chosen = {"log.format": "json", "log.level": "INFO", "server.access_log": False}
+    log_to_stderr(chosen)
     logging.getLogger("holdfast").info("hello")
     told = capsys.readouterr()
     assert json.loads(told.err)["message"] == "hello"

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from holdfast.cli.errors import Trouble
 from holdfast.cli.output import (
+    FORMS,
+    TABLES,
     Column,
     View,
     clean,
@@ -19,6 +22,8 @@ from holdfast.cli.output import (
     emit,
     emit_json,
     emit_line,
+    emit_list,
+    emit_one,
     row_limit,
     width_of,
 )
@@ -244,3 +249,30 @@ def test_a_bar_has_no_colours_where_they_were_declined(
     with context, bar("loading", 3) as advance:
         advance(3)
     assert ("\x1b[3" in screen.getvalue()) is painted
+
+
+def test_yaml_says_what_json_says_and_text_stays_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    view: View = {
+        "id": "17", "name": "no", "time": "2026-01-01T00:00:00Z", "state": "1e3", "count": 3,
+        "labels": {"größe": "\u2603: #x"}, "error": None, "text": "a\nb", "tasks": [],
+    }  # fmt: skip
+    emit_one("yaml", view, "")
+    told = capsys.readouterr().out
+    assert told.startswith("schema: 1\n")
+    assert yaml.safe_load(told) == {"schema": 1, **view}
+    emit_list("yaml", "jobs", [view, view], "")
+    assert yaml.safe_load(capsys.readouterr().out) == {"schema": 1, "jobs": [view, view]}
+
+
+def test_every_form_is_known_to_lists_and_to_single_things(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for form in FORMS:
+        emit_list(form, "jobs", [{"id": "1"}], "table\n")
+        listed = capsys.readouterr().out
+        emit_one(form, {"id": "1"}, "text\n")
+        shown = capsys.readouterr().out
+        assert bool(listed) == bool(shown) == (form != "quiet")
+        assert ("table" in listed) == (form in TABLES)

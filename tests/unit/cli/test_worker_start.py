@@ -5,30 +5,16 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.config import KNOWN
 from holdfast.cli.errors import Trouble
 from holdfast.cli.main import main
 from holdfast.cli.options import USUAL_SERVER
-from holdfast.cli.worker_start import _plan
+from holdfast.cli.worker_start import _plan, start
+from holdfast.wire.exchange import Capacity
 
 FLAGS: dict[str, Any] = {
+    **{option.name: () if getattr(option, "multiple", False) else None for option in start.params},
     "server": "http://127.0.0.1:1",
-    "token_file": None,
-    "ca_file": "",
-    "name": "",
-    "slots": 0,
-    "cpus": None,
-    "memory": None,
-    "gpus": 0,
-    "attributes": (),
-    "pickle": False,
-    "pass_on": (),
-    "secret_files": None,
-    "scratch": None,
-    "bundles": None,
-    "bundles_size": "4Gi",
-    "drain_timeout": "30s",
-    "exit_when_drained": False,
-    "connect_timeout": "10s",
 }
 
 
@@ -56,8 +42,82 @@ def test_bundles_go_where_they_were_told_to_or_to_the_cache(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert plan().bundles == tmp_path / "cache" / "holdfast" / "bundles"
-    told = plan(bundles=tmp_path / "elsewhere", bundles_size="1Gi")
+    told = plan(bundles=str(tmp_path / "elsewhere"), bundles_size="1Gi")
     assert (told.bundles, told.bundles_bytes) == (tmp_path / "elsewhere", 1 << 30)
+
+
+def test_every_option_has_a_setting() -> None:
+    asked = {str(option.name) for option in start.params} - {"server", "token_file", "ca_file"}
+    known = {key.removeprefix("worker.") for key in KNOWN if key.startswith("worker.")}
+    assert asked == known
+
+
+def test_settings_come_from_the_option_then_the_environment_then_the_files(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    xdg = {"XDG_CONFIG_HOME": str(home.parent)}
+    (home / "config.toml").write_text(
+        f"""
+        [client]
+        ca_file = "/ca/of/the/user"
+        [worker]
+        name = "user"
+        slots = 1
+        cpus = 1.5
+        memory = "1Gi"
+        gpus = 1
+        attributes = ["zone=a"]
+        pickle = true
+        pass_env = ["LANG"]
+        secrets = "{tmp_path}"
+        scratch = "{tmp_path / "scratch"}"
+        bundles = "{tmp_path / "bundles"}"
+        bundles_size = "1Mi"
+        drain_timeout = "1s"
+        exit_when_drained = true
+        connect_timeout = "2s"
+        """
+    )
+    told = plan(xdg)
+    assert (told.name, told.server.ca_file, told.pickle) == ("user", "/ca/of/the/user", True)
+    assert told.capacity == Capacity(1, 1_500, 1 << 30, 1)
+    assert (told.attributes, told.pass_on) == ((("zone", "a"),), ("LANG",))
+    assert (told.secret_files, told.scratch.parent) == (tmp_path, tmp_path / "scratch")
+    assert (told.bundles, told.bundles_bytes) == (tmp_path / "bundles", 1 << 20)
+    terms = told.terms
+    assert (terms.drain_ms, terms.exit_when_drained, terms.first_contact_s) == (1_000, True, 2.0)
+    (tmp_path / "holdfast.toml").write_text('[worker]\nname = "project"\nattributes = ["a=1"]\n')
+    told = plan(xdg)
+    assert (told.name, told.attributes, told.capacity.gpus) == ("project", (("a", "1"),), 1)
+    words = {
+        **xdg,
+        "HOLDFAST_WORKER__NAME": "environment",
+        "HOLDFAST_WORKER__CPUS": "2",
+        "HOLDFAST_WORKER__ATTRIBUTES": "b=2, c=3",
+    }
+    told = plan(words)
+    assert (told.name, told.capacity.cpus_milli) == ("environment", 2_000)
+    assert told.attributes == (("b", "2"), ("c", "3"))
+    told = plan(words, name="flag", attributes=("d=4",), cpus=0.5)
+    assert (told.name, told.attributes, told.capacity.cpus_milli) == ("flag", (("d", "4"),), 500)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("SLOTS", "-1", "--slots"),
+        ("CPUS", "nan", "--cpus"),
+        ("GPUS", "-2", "--gpus"),
+        ("SECRETS", "/no/such/folder", "no such folder"),
+        ("PICKLE", "perhaps", "HOLDFAST_WORKER__PICKLE"),
+    ],
+)
+def test_what_an_option_would_refuse_the_environment_cannot_say(
+    name: str, text: str, words: str
+) -> None:
+    with pytest.raises((ValueError, Trouble), match=words):
+        plan({f"HOLDFAST_WORKER__{name}": text})
 
 
 def test_a_worker_without_a_name_gets_one_of_its_own() -> None:
@@ -78,7 +138,7 @@ def test_a_token_is_found_by_flag_then_environment_then_file(home: Path, tmp_pat
     assert plan(named).server.token == "named"
     assert plan({**named, "HOLDFAST_TOKEN": "told"}).server.token == "told"
     (tmp_path / "flag").write_text("flag\n")
-    file = str(tmp_path / "flag")
+    file = tmp_path / "flag"
     assert plan({**named, "HOLDFAST_TOKEN": "told"}, token_file=file).server.token == "flag"
 
 
@@ -92,7 +152,7 @@ def test_the_server_of_this_machine_is_found_beside_its_token(home: Path) -> Non
     [
         ({"server": "ftp://there"}, "is not a server"),
         ({"server": "unix:"}, "is not a server"),
-        ({"token_file": "/no/such/file"}, "there is no token in /no/such/file"),
+        ({"token_file": Path("/no/such/file")}, "there is no token in /no/such/file"),
         ({"attributes": ("zone",)}, "KEY=VALUE"),
         ({"attributes": ("a=1", "a=2")}, "twice"),
         ({"memory": "much"}, "--memory"),

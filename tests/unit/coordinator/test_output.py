@@ -245,3 +245,21 @@ def test_a_full_disk_costs_no_more_than_the_chunk(
             store.append(OUT, 5, b" world")
     assert everything(store, OUT) == (b"hello", 0)
     assert store.append(OUT, 5, b" world") == 11
+
+
+def test_a_smaller_quota_holds_for_what_comes_next_and_in_all_at_once(store: OutputStore) -> None:
+    store.append(OUT, 0, b"a" * 20)
+    store.append(StreamName("7", 4, 1, "stdout"), 0, b"b" * 20, ended=True)
+    store.limit(Quota(stream_bytes=64, all_bytes=12 * 1024))
+    # Each of the two counts for a block, so one of them had to go: the one that has ended.
+    assert store.used <= 12 * 1024
+    with pytest.raises(OutputGone):
+        store.read(StreamName("7", 4, 1, "stdout"), 0, 7)
+    store.limit(Quota(stream_bytes=16, all_bytes=1 << 20))
+    assert store.append(OUT, 20, b"c" * 100) == 120
+    content, dropped = everything(store, OUT)
+    assert content == b"a" * 20 + b"c" * 8
+    assert dropped == 92
+    store.limit(SMALL)
+    assert store.append(OUT, 120, b"d" * 20) == 140
+    assert everything(store, OUT)[0].endswith(b"d" * 20)

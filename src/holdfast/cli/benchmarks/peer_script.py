@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -292,10 +293,9 @@ def _end(worker: "subprocess.Popen[bytes]") -> None:
 
 
 def _run(work: Any) -> Any:
-    try:
-        return import_module("uvloop").run(work)
-    except ImportError:
-        return asyncio.run(work)
+    # Looked for before anything runs: what a queue fails to import is another matter.
+    fast = find_spec("uvloop") is not None
+    return import_module("uvloop").run(work) if fast else asyncio.run(work)
 
 
 if os.environ.get("PEER"):

@@ -1,0 +1,172 @@
+"""What workers say happened, one command a kind of report, and what they are told about it."""
+
+from collections.abc import Callable
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from holdfast.coordinator.blame import Blame
+from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.gangs import Gangs
+from holdfast.coordinator.seats import Paces, Worker
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.decision import Accepted, Lost, Refused
+from holdfast.core.ids import JobId, LeaseId, Position
+from holdfast.core.record import Record
+from holdfast.core.reports import Done
+from holdfast.wire.exchange import Exchange, Verdict
+
+JOB_ID: Final = attrgetter("job_id")
+
+COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
+
+COMMIT_BYTES: Final = 8 * 1024 * 1024
+"""How much of results goes into one record; a larger single one has a record to itself."""
+
+COMMITS_KEPT: Final = 10_000
+
+ReadRecord = Callable[[Position], Record]
+"""A durable or pending record of the log: where a repeat is told from a late report."""
+
+Told = tuple[tuple[Verdict, ...], tuple[LeaseId, ...]]
+"""What is said of reports: those that were not simply accepted, and those that are kept."""
+
+
+class Reporting:
+    def __init__(self, coordinator: Coordinator, read: ReadRecord, paces: Paces) -> None:
+        self.blame = Blame()
+        self.gangs = Gangs(coordinator.state)
+        self._coordinator = coordinator
+        self._read = read
+        self._paces = paces
+        # Members of gangs that committed while their workers waited for the others.
+        self._committed: dict[LeaseId, None] = {}
+
+    def take(self, worker: Worker, exchange: Exchange) -> Told:
+        """Each kind of report is a command of its own; the answers are its exceptions."""
+        who, inc = worker.worker, worker.incarnation
+        commands: list[c.Command] = []
+        if exchange.started:
+            commands.append(
+                c.StartAttempts(worker=who, incarnation=inc, started=exchange.started)
+            )
+        plain = exchange.done
+        whole: list[JobId] = []
+        if plain:
+            gangs = self._look_at(worker, plain)
+            if gangs:
+                plain, whole = self._keep(worker, plain, gangs)
+            for done in _portions(plain):
+                commands.append(c.CommitTasks(worker=who, incarnation=inc, done=done))
+        for failed in exchange.failed:
+            roll = self._coordinator.dice.roll()
+            commands.append(c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll))
+        if exchange.released:
+            commands.append(
+                c.ReleaseAttempts(worker=who, incarnation=inc, released=exchange.released)
+            )
+        verdicts: list[Verdict] = []
+        for command in commands:
+            decision = self._coordinator.execute(
+                command, actor=f"worker:{who}", request_id=f"{inc}.{exchange.number}"
+            )
+            if isinstance(decision, Refused):
+                verdicts.append(Verdict(LeaseId(0), REFUSED, decision.message))
+            elif isinstance(decision.answer, tuple):
+                verdicts.extend(self._verdict(lost) for lost in decision.answer)
+        for job_id in whole:
+            self._commit_gang(job_id)
+        for failed in exchange.failed:
+            self.blame.failed(who, failed.job_id, failed.index)
+        return tuple(verdicts), self.gangs.leases(exchange.done) if exchange.done else ()
+
+    def stop(self, lease: LeaseId) -> Verdict:
+        """What a worker is told of a lease that it holds and that is over."""
+        if lease in self._committed:
+            return Verdict(lease, COMMITTED, "")
+        return Verdict(lease, LEASE_LOST, "the attempt was ended")
+
+    def _look_at(self, worker: Worker, done: tuple[Done, ...]) -> set[JobId]:
+        """Note how long tasks took, and whether another worker had failed them; which of their jobs
+        are gangs. Reports of one job follow each other: a run of them is one observation."""
+        gangs: set[JobId] = set()
+        for job_id, reports in groupby(done, JOB_ID):
+            job = self._coordinator.state.jobs.get(job_id)
+            if job is not None:
+                run = list(reports)
+                self._paces.note(job.spec, [report.ran_ms for report in run])
+                if self.blame.has_suspects:
+                    self._hold_against_others(worker, run)
+                if job.spec.placing.gang:
+                    gangs.add(job_id)
+        return gangs
+
+    def _keep(
+        self, worker: Worker, done: tuple[Done, ...], gangs: set[JobId]
+    ) -> tuple[tuple[Done, ...], list[JobId]]:
+        """Keep what belongs to gangs. What is judged as any other report, since its lease is not
+        the current one; and the gangs that were added to."""
+        plain: list[Done] = []
+        touched: dict[JobId, None] = {}
+        for report in done:
+            mine = c.Finished(worker.worker, worker.incarnation, report)
+            if report.job_id in gangs and self.gangs.keep(mine):
+                touched[report.job_id] = None
+            else:
+                plain.append(report)
+        return tuple(plain), list(touched)
+
+    def _commit_gang(self, job_id: JobId) -> None:
+        """The last member has come: all of them in one record."""
+        members = self.gangs.whole(job_id)
+        if not members:
+            return
+        decision = self._coordinator.execute(
+            c.CommitGang(job_id=job_id, members=members), actor=f"worker:{members[-1].worker}"
+        )
+        if isinstance(decision, Accepted) and decision.events:
+            self._committed.update(dict.fromkeys(m.done.lease_id for m in members))
+            while len(self._committed) > COMMITS_KEPT:
+                del self._committed[next(iter(self._committed))]
+
+    def _hold_against_others(self, worker: Worker, reports: list[Done]) -> None:
+        """A worker that fails what goes well elsewhere is given nothing more."""
+        for report in reports:
+            culprit = self.blame.succeeded(worker.worker, report.job_id, report.index)
+            if culprit is None or culprit in self._coordinator.state.cordoned:
+                continue
+            why = f"it failed {self.blame.most} tasks in a row that went well on other workers"
+            self._coordinator.execute(
+                c.CordonWorker(worker=culprit, reason=why), actor="scheduler", reason=why
+            )
+
+    def _verdict(self, lost: Lost) -> Verdict:
+        """Only the log can tell a repeat of the commit from a late report of another attempt."""
+        if lost.settled:
+            for event in self._read(lost.settled).events:
+                if isinstance(event, e.TasksCompleted) and event.job_id == lost.job_id:
+                    commits = event.commits
+                elif isinstance(event, e.TaskCommitted) and event.job_id == lost.job_id:
+                    commits = (event.commit,)
+                else:
+                    continue
+                if any(x.index == lost.index and x.lease_id == lost.lease_id for x in commits):
+                    return Verdict(lost.lease_id, COMMITTED, "")
+        self._coordinator.refusals["lease_lost"] += 1
+        return Verdict(lost.lease_id, LEASE_LOST, lost.why)
+
+
+def _portions(done: tuple[Done, ...]) -> list[tuple[Done, ...]]:
+    """The same reports in order, cut where their results grow too large for one record."""
+    if sum([len(report.result) for report in done]) <= COMMIT_BYTES:
+        return [done]
+    portions: list[list[Done]] = [[]]
+    room = COMMIT_BYTES
+    for report in done:
+        room -= len(report.result)
+        if room < 0 and portions[-1]:
+            portions.append([])
+            room = COMMIT_BYTES - len(report.result)
+        portions[-1].append(report)
+    return [tuple(portion) for portion in portions]

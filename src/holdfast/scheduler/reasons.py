@@ -1,0 +1,70 @@
+"""A reason, and the words that all reasons share."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.core.ids import NEVER, Instant
+
+SHOWN: Final = 3
+_UNITS: Final = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """One thing that is so: a code that stays, a sentence for people, and a command where somebody
+    can do something about it.
+
+    `until`: when the wall clock will show that it is over, where that is known or can be guessed.
+    `tasks` is how many of a job it is about, and `example` one of them. `counts` says of how many
+    workers it is true in which respect, `workers` names them, `jobs` those that stand in the way.
+    """
+
+    code: str
+    sentence: str
+    command: str = ""
+    until: Instant = NEVER
+    tasks: int = 0
+    example: str = ""
+    counts: tuple[tuple[str, int], ...] = ()
+    workers: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+
+
+def sentence(said: str) -> str:
+    return f"{said[0].upper()}{said[1:]}."
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b, c and 4 more`."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
+
+
+def amount(count: int) -> str:
+    """`512Mi`, as it is written when a job is submitted."""
+    for unit, name in _UNITS:
+        if count >= unit:
+            return f"{count / unit:.4g}{name}"
+    return f"{count} bytes"
+
+
+def quantity(name: str, count: int) -> str:
+    """`2.5 cpus`, `4Gi of memory`, `1 gpus`, `3 licence`: so much of what is counted."""
+    if name == "memory":
+        return f"{amount(count)} of memory"
+    return f"{count} gpus" if name == "gpus" else f"{count / 1_000:g} {name}"
+
+
+def span(ms: int) -> str:
+    """`250ms`, `3.2s`, `2m 5s`, `3h 10m`, `2d 4h`: exact enough to decide whether to wait."""
+    ms = max(0, ms)
+    if ms < 1_000:
+        return f"{ms}ms"
+    seconds = ms // 1_000
+    if seconds < 60:
+        return f"{ms / 1_000:.1f}s"
+    minutes, hours, days = seconds // 60, seconds // 3_600, seconds // 86_400
+    if minutes < 60:
+        return f"{minutes}m {seconds % 60}s"
+    return f"{hours}h {minutes % 60}m" if hours < 24 else f"{days}d {hours % 24}h"

@@ -1,0 +1,489 @@
+"""Plans for random clusters, judged by brute force: whatever its shortcuts, these laws hold."""
+
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.ids import Index, Instant
+from holdfast.core.job import Job
+from holdfast.core.placing import PACK, SPREAD, Constraint
+from holdfast.core.ready import take
+from holdfast.core.shape import Shape, shape_of
+from holdfast.scheduler.fit import suits
+from holdfast.scheduler.gangs import groups
+from holdfast.scheduler.ledger import KEY, NAMESPACE, USER, names_of
+from holdfast.scheduler.plan import Outlook, Plan, plan
+from holdfast.scheduler.seats import Amounts, Seat
+from holdfast.testing.floor import Floor, Machine
+
+ZONES = ("east", "west", "north")
+seeds = st.integers(0, 1 << 32)
+
+# --- random clusters ----------------------------------------------------------------------------
+
+
+def a_cluster(dice: Random) -> Floor:
+    floor = Floor(**{f"w{number}": any_machine(dice) for number in range(dice.randint(1, 5))})
+    floor.length = dice.choice((1, 1, 2, 5))
+    if dice.random() < 0.3:
+        floor.caps[(NAMESPACE, "a")] = dice.randint(1, 4)
+    if dice.random() < 0.2:
+        floor.caps[(USER, "ann")] = dice.randint(1, 3)
+    if dice.random() < 0.2:
+        floor.tokens[(KEY, "db")] = dice.randint(0, 3)
+    floor.weights = {"a": dice.randint(1, 4)}
+    floor.aging.step_ms = dice.choice((0, 1_000))
+    return floor
+
+
+def any_machine(dice: Random) -> Machine:
+    total = Amounts(
+        dice.choice((500, 1_000, 2_000, 4_000)),
+        dice.choice((0, 4, 8)),
+        dice.choice((0, 0, 2)),
+        {"disk": 3} if dice.random() < 0.3 else {},
+    )
+    attributes = {"size": str(dice.randint(1, 3))}
+    if dice.random() < 0.8:
+        attributes["zone"] = dice.choice(ZONES)
+    return Machine(dice.randint(1, 6), total, attributes, dice.random() < 0.9)
+
+
+def any_wants(dice: Random, *, namespaces: str = "ab", gangs: bool = True) -> dict[str, Any]:
+    def sometimes(part: float, wants: dict[str, Any]) -> dict[str, Any]:
+        return wants if dice.random() < part else {}
+
+    zone = Constraint("zone", dice.choice(("eq", "ne")), (dice.choice(ZONES),), dice.choice((0, 5)))
+    size = Constraint("size", "ge", (str(dice.randint(1, 3)),), dice.choice((0, 9)))
+    is_gang = gangs and dice.random() < 0.25
+    return {
+        "cpus_milli": dice.choice((100, 250, 500, 1_000, 1_000, 2_000)),
+        "priority": dice.choice((0, 0, 1, 3)),
+        "namespace": dice.choice(namespaces),
+        "retries": 5,
+        **sometimes(0.3, {"memory_bytes": dice.randint(1, 4)}),
+        **sometimes(0.2, {"gpus": dice.randint(1, 2)}),
+        **sometimes(0.1, {"resources": (("disk", dice.randint(1, 3)),)}),
+        **sometimes(0.3, {"constraints": (zone,)}),
+        **sometimes(0.2, {"constraints": (size,)}),
+        **sometimes(0.0 if is_gang else 0.2, {"max_parallel": dice.randint(1, 3)}),
+        **sometimes(0.2, {"keys": (dice.choice((("db", 0), ("one", 1), ("two", 2))),)}),
+        **sometimes(0.3, {"user": dice.choice(("ann", "bob"))}),
+        **sometimes(0.4, {"spread": dice.choice((PACK, SPREAD))}),
+        **sometimes(0.2, {"preempts": True}),
+        **({"gang": True, **sometimes(0.5, {"gang_by": "zone"})} if is_gang else {}),
+    }
+
+
+def submit_some(floor: Floor, dice: Random, **limits: Any) -> None:
+    for _ in range(dice.randint(1, 5)):
+        wants = any_wants(dice, **limits)
+        most = 4 if wants.get("gang") else 8
+        floor.submit(f"j{len(floor.world.state.jobs)}", dice.randint(1, most), **wants)
+
+
+def stir(floor: Floor, dice: Random) -> None:
+    """Some of what is held begins, ends, fails, or dies with its machine."""
+    for worker in floor.machines:
+        for task in floor.tasks_on(worker):
+            if not task.lease_id or shape_of(floor.world.state.jobs[task.job_id]).gang:
+                continue
+            fate = dice.random()
+            if fate < 0.7:
+                floor.start([task])
+            if fate < 0.3:
+                floor.commit([task])
+            elif fate < 0.4:
+                floor.world.fail(task.job_id, task.index, task.lease_id, worker=worker)
+            elif fate < 0.5:
+                floor.world.release(
+                    task.job_id, task.index, task.lease_id, worker=worker, reason="lost"
+                )
+    if dice.random() < 0.5:
+        floor.let_go()
+    floor.world.sleep(dice.choice((1, 700, 5_000)))
+
+
+def a_busy_cluster(dice: Random, **limits: Any) -> Floor:
+    floor = a_cluster(dice)
+    for _ in range(dice.randint(0, 3)):
+        submit_some(floor, dice, **limits)
+        floor.round()
+        stir(floor, dice)
+    submit_some(floor, dice, **limits)
+    return floor
+
+
+# --- looking by brute force ---------------------------------------------------------------------
+
+
+class Look:
+    """A cluster before and after a plan, and what still waits then."""
+
+    def __init__(self, floor: Floor) -> None:
+        self.floor = floor
+        self.outlook = floor.outlook()
+        self.before = {seat.worker: seat for seat in floor.seats()}
+        self.ranks = {
+            (row.priority, row.shape): self.outlook.rank_of(row) for row in self.outlook.rows
+        }
+        world = floor.world
+        self._ready = {
+            (job.job_id, index)
+            for job in world.state.jobs.values()
+            for index in take(job, world.now, job.count)
+        }
+        self.plan = plan(self.outlook)
+        served = {(row.priority, row.shape) for row in self.plan.served}
+        self.ranks |= {key: key[0] for key in served}
+        floor.carry_out(self.plan)
+        self.after = {seat.worker: seat for seat in floor.seats()}
+
+    def rank_of(self, job: Job) -> int:
+        return self.ranks[(job.spec.priority, shape_of(job))]
+
+    def waiting(self) -> list[tuple[Job, Index]]:
+        """What could be leased and was not, bounds permitting."""
+        now, jobs = self.floor.world.now, self.floor.world.state.jobs
+        return [
+            (job, index)
+            for job in jobs.values()
+            if (job.spec.priority, shape_of(job)) in self.ranks and not self.is_bounded(job)
+            for index in take(job, now, job.count)
+            # An attempt that this plan ended waits as well, but not in this plan.
+            if (job.job_id, index) in self._ready
+        ]
+
+    def those_before(self, job: Job) -> list[Job]:
+        """Jobs that wait and have a right to room before this one."""
+        now, rank = self.floor.world.now, self.rank_of(job)
+        return [
+            other
+            for other in self.floor.world.state.jobs.values()
+            if (other.spec.priority, shape_of(other)) in self.ranks
+            and take(other, now, 1)
+            and (
+                self.rank_of(other) > rank
+                or (
+                    self.rank_of(other) == rank
+                    and other.spec.namespace != job.spec.namespace
+                )
+            )
+        ]
+
+    def is_bounded(self, job: Job) -> bool:
+        """Whether a bound keeps one more task of this job, or a whole gang, from starting."""
+        floor, shape = self.floor, shape_of(job)
+        count = job.count if shape.gang else 1
+        if job.spec.max_parallel and job.active + count > job.spec.max_parallel:
+            return True
+        held: Counter[tuple[str, str]] = Counter()
+        for seat in self.after.values():
+            for slot in seat.slots:
+                if slot.shape is not None:
+                    held.update(names_of(slot.shape))
+        caps = [(name, cap) for name, cap in floor.caps.items() if name in set(names_of(shape))]
+        caps += [((KEY, key), cap) for key, cap in shape.keys if cap]
+        started = self.started()
+        return any(held[name] + count > cap for name, cap in caps) or any(
+            started[name] + count > floor.tokens[name]
+            for name in names_of(shape)
+            if name in floor.tokens
+        )
+
+    def started(self) -> Counter[tuple[str, str]]:
+        jobs = self.floor.world.state.jobs
+        found: Counter[tuple[str, str]] = Counter()
+        for pick in self.plan.picks:
+            for name in names_of(shape_of(jobs[pick.job_id])):
+                found[name] += len(pick.indices)
+        for gang in self.plan.gangs:
+            for name in names_of(shape_of(jobs[gang.job_id])):
+                found[name] += len(gang.members)
+        return found
+
+    def without(self, rank: int) -> dict[str, Seat]:
+        """The cluster as it would be had nothing below this rank been placed."""
+        seats = {seat.worker: seat for seat in self.floor.seats()}
+        jobs = self.floor.world.state.jobs
+        for pick in self.plan.picks:
+            is_new = self.before[pick.worker].slots[pick.slot].shape is None
+            if pick.rank < rank and is_new:
+                self._take_out(seats[pick.worker], pick.slot, shape_of(jobs[pick.job_id]))
+        for gang in self.plan.gangs:
+            if gang.rank < rank:
+                for member in gang.members:
+                    shape = shape_of(jobs[gang.job_id])
+                    self._take_out(seats[member.worker], member.slot, shape)
+        return seats
+
+    def _take_out(self, seat: Seat, number: int, shape: Shape) -> None:
+        slot = seat.slots[number]
+        if slot.shape is not None:
+            slot.shape, slot.load = None, 0
+            seat.open_slots.append(number)
+            seat.free.add(shape)
+
+    def fits(self, job: Job, index: Index, seats: Iterable[Seat]) -> bool:
+        """Whether this task, or the whole of its gang, has room on seats that listen."""
+        shape = shape_of(job)
+        able = [seat for seat in seats if seat.is_listening and suits(seat, shape)]
+        if shape.gang:
+            is_whole = job.sealed and len(take(job, self.floor.world.now, job.count)) == job.count
+            return is_whole and any(
+                sum(seat.free.room(shape, len(seat.open_slots)) for seat in group) >= job.count
+                for group in groups(able, job.spec.placing.gang_by)
+            )
+        task = (job.tasks or {}).get(index)
+        avoid = task.avoid if task is not None else ""
+        if not any(suits(seat, shape) for seat in self.after.values() if seat.worker != avoid):
+            avoid = ""
+        return any(
+            seat.free.room(shape, len(seat.open_slots)) > 0
+            for seat in able
+            if seat.worker != avoid
+        )
+
+
+# --- what must hold -----------------------------------------------------------------------------
+
+
+def nothing_is_given_out_twice_or_beyond_what_there_is(look: Look) -> None:
+    given_out = [(p.job_id, index) for p in look.plan.picks for index in p.indices]
+    given_out += [(g.job_id, member.index) for g in look.plan.gangs for member in g.members]
+    assert len(given_out) == len(set(given_out))
+    for worker, seat in look.after.items():
+        shapes: dict[int, set[Shape]] = {}
+        for task in look.floor.tasks_on(worker):
+            shape = shape_of(look.floor.world.state.jobs[task.job_id])
+            shapes.setdefault(task.slot, set()).add(shape)
+            assert (worker, task.slot) not in look.floor.leaving or look.before[worker].slots[
+                task.slot
+            ].shape
+        assert all(len(found) == 1 for found in shapes.values())
+        free = seat.free
+        assert min(free.cpus_milli, free.memory_bytes, free.gpus, *free.named.values(), 0) == 0
+    for pick in look.plan.picks:
+        slot = look.before[pick.worker].slots[pick.slot]
+        assert look.before[pick.worker].is_listening
+        assert not slot.leaving
+        assert not slot.alone
+        assert not (pick.alone and slot.load)
+        assert look.after[pick.worker].slots[pick.slot].load <= max(slot.load, look.floor.length)
+
+
+def bounds_hold(look: Look) -> None:
+    jobs = look.floor.world.state.jobs
+    for job in jobs.values():
+        assert not job.spec.max_parallel or job.active <= job.spec.max_parallel
+    before, after = (
+        Counter(
+            name
+            for seat in seats.values()
+            for slot in seat.slots
+            if slot.shape is not None
+            for name in names_of(slot.shape)
+        )
+        for seats in (look.before, look.after)
+    )
+    for name, cap in look.floor.caps.items():
+        # A bound may be lowered under what runs; then nothing is added.
+        assert after[name] <= max(cap, before[name])
+    own = {key: cap for job in jobs.values() for key, cap in shape_of(job).keys if cap}
+    assert all(after[(KEY, key)] <= cap for key, cap in own.items())
+    for name, count in look.started().items():
+        assert count <= look.floor.tokens.get(name, count)
+
+
+def gangs_are_whole(look: Look) -> None:
+    for job in look.floor.world.state.jobs.values():
+        placing = job.spec.placing
+        if not placing.gang:
+            continue
+        where = look.floor.where(job.job_id)
+        assert len(where) in (0, job.count)
+        if placing.gang_by:
+            machines = look.floor.machines
+            assert len({machines[w].attributes[placing.gang_by] for w in where.values()}) <= 1
+
+
+def nothing_waits_for_what_is_less_urgent(look: Look) -> None:
+    """A task that waits would have no room either if nothing below its rank had been placed,
+    save where something waits that goes before it and may have the room: of a higher rank, or of
+    another namespace and the same."""
+    waiting = look.waiting()
+    cluster = {rank: look.without(rank) for rank in {look.rank_of(job) for job, _ in waiting}}
+    for job, index in waiting:
+        before = [shape_of(other) for other in look.those_before(job)]
+        open_to_it = [
+            seat
+            for seat in cluster[look.rank_of(job)].values()
+            if not any(suits(seat, shape) for shape in before)
+        ]
+        assert not look.fits(job, index, open_to_it), (job.job_id, index)
+
+
+def who_wants_all_is_not_kept_waiting_by_more_of_what_runs(look: Look) -> None:
+    """Where as much waits as its workers could ever hold, no slot of theirs is filled up with
+    what is less urgent."""
+    waiting = look.waiting()
+    counts = Counter(job.job_id for job, _ in waiting)
+    for job in {job.job_id: job for job, _ in waiting}.values():
+        shape = shape_of(job)
+        suited = [seat for seat in look.after.values() if suits(seat, shape)]
+        most = sum(seat.total.room(shape, len(seat.slots)) for seat in suited)
+        if shape.gang or job.spec.max_parallel or shape.keys or look.floor.caps:
+            continue
+        if counts[job.job_id] < most or look.those_before(job) or look.floor.tokens:
+            continue
+        names = {seat.worker for seat in suited}
+        for pick in look.plan.picks:
+            is_more = look.before[pick.worker].slots[pick.slot].load > 0
+            assert not (pick.worker in names and is_more and pick.rank < look.rank_of(job))
+
+
+def evictions_are_allowed(look: Look) -> None:
+    jobs = look.floor.world.state.jobs
+    places = [(e.worker, e.slot) for e in look.plan.evictions]
+    assert len(places) == len(set(places))
+    for eviction in look.plan.evictions:
+        slot = look.before[eviction.worker].slots[eviction.slot]
+        assert jobs[eviction.job_id].spec.placing.preempts
+        assert not slot.leaving
+        assert slot.shape is not None
+        assert slot.rank < jobs[eviction.job_id].spec.priority
+
+
+def hurries_are_useful(look: Look) -> None:
+    places = [(hurry.worker, hurry.slot) for hurry in look.plan.hurries]
+    assert len(places) == len(set(places))
+    ranks = [look.rank_of(job) for job, _ in look.waiting()]
+    for worker, number in places:
+        slot = look.before[worker].slots[number]
+        assert slot.load > 1
+        assert slot.rank < max(look.ranks.values())
+    assert not places or ranks or look.floor.caps or look.floor.tokens
+
+
+LAWS = (
+    nothing_is_given_out_twice_or_beyond_what_there_is,
+    bounds_hold,
+    gangs_are_whole,
+    nothing_waits_for_what_is_less_urgent,
+    who_wants_all_is_not_kept_waiting_by_more_of_what_runs,
+    evictions_are_allowed,
+    hurries_are_useful,
+)
+
+
+def check_laws(seed: int) -> None:
+    dice = Random(seed)
+    look = Look(a_busy_cluster(dice, namespaces=dice.choice(("a", "ab"))))
+    for law in LAWS:
+        law(look)
+    assert look.floor.world.troubles() == ()
+
+
+@settings(max_examples=100)
+@given(seeds)
+def test_every_plan_keeps_the_laws(seed: int) -> None:
+    check_laws(seed)
+
+
+@pytest.mark.slow
+@given(seeds)
+def test_every_plan_of_very_many_keeps_the_laws(seed: int) -> None:
+    check_laws(seed)
+
+
+def told(made: Plan) -> tuple[Any, ...]:
+    rows = sorted((row.priority, repr(row.shape)) for row in made.served)
+    return made.picks, made.gangs, made.evictions, made.hurries, rows
+
+
+def shuffled(outlook: Outlook, dice: Random) -> Outlook:
+    """The same, with everything that has no order in another one."""
+    for seat in outlook.seats:
+        for mapping in (seat.attributes, seat.free.named, seat.total.named):
+            entries = list(mapping.items())
+            dice.shuffle(entries)
+            mapping.clear()
+            mapping.update(entries)
+    dice.shuffle(outlook.seats)
+    dice.shuffle(outlook.rows)
+    return outlook
+
+
+@settings(max_examples=40)
+@given(seeds)
+def test_a_plan_does_not_depend_on_the_order_in_which_things_are_given(seed: int) -> None:
+    dice = Random(seed)
+    floor = a_busy_cluster(dice)
+    expected = told(plan(floor.outlook()))
+    for _ in range(3):
+        assert told(plan(shuffled(floor.outlook(), dice))) == expected
+
+
+@settings(max_examples=100)
+@given(seeds)
+def test_what_fits_on_an_idle_cluster_is_placed_there(seed: int) -> None:
+    dice = Random(seed)
+    floor = a_cluster(dice)
+    floor.caps, floor.tokens = {}, {}
+    wants = any_wants(dice) | {"keys": (), "max_parallel": 0}
+    floor.length, count = 1, dice.randint(1, 9)
+    floor.submit("j", count, **wants)
+    shape = shape_of(floor.world.state.jobs["j"])
+    able = [seat for seat in floor.seats() if seat.is_listening and suits(seat, shape)]
+
+    def room(seats: Iterable[Seat]) -> int:
+        return sum(seat.total.room(shape, len(seat.slots)) for seat in seats)
+
+    floor.round()
+    placed = len(floor.where("j"))
+    if shape.gang:
+        by = wants.get("gang_by", "")
+        assert placed == (count if any(room(g) >= count for g in groups(able, by)) else 0)
+    else:
+        assert placed == min(count, room(able))
+
+
+# --- over many rounds ---------------------------------------------------------------------------
+
+
+@settings(max_examples=15)
+@given(seeds)
+def test_two_jobs_never_evict_each_other_and_evicting_comes_to_an_end(seed: int) -> None:
+    """Jobs that never end on their own: every round only the more urgent gain, so that after as
+    many rounds as there are priorities and slots nothing moves any more."""
+    dice = Random(seed)
+    floor = Floor(**{f"w{n}": any_machine(dice) for n in range(dice.randint(1, 4))})
+    floor.aging.step_ms = dice.choice((0, 3_000))
+    for number in range(dice.randint(2, 6)):
+        wants = any_wants(dice) | {"preempts": dice.random() < 0.7, "priority": dice.randint(0, 4)}
+        floor.submit(f"j{number}", dice.randint(1, 4), **wants)
+    victims: set[tuple[str, str]] = set()
+    last = 0
+    for number in range(80):
+        held = {
+            (worker, task.slot): task.job_id for worker in floor.machines
+            for task in floor.tasks_on(worker)
+        }  # fmt: skip
+        made = floor.round()
+        for worker in floor.machines:
+            floor.start(floor.tasks_on(worker))
+        for eviction in made.evictions:
+            victims.add((eviction.job_id, held[(eviction.worker, eviction.slot)]))
+            last = number
+        if dice.random() < 0.7:
+            floor.let_go()
+        floor.world.sleep(dice.choice((1, 500)))
+    assert not any((victim, evictor) in victims for evictor, victim in victims)
+    slots = sum(machine.slots for machine in floor.machines.values())
+    assert last < 6 * (slots + 5)
+    assert floor.world.now > Instant(0)

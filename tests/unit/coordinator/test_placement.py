@@ -1,0 +1,199 @@
+"""Plans through the coordinator: proposals become records, and what is bounded stays so."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.core import commands as c
+from holdfast.core.decision import Accepted
+from holdfast.core.ids import Index, JobId, LeaseId
+from holdfast.core.placing import ANYWHERE, Constraint, Placing
+from holdfast.core.spec import JobSpec, RetryPolicy
+from holdfast.core.task import TaskState
+from holdfast.testing.clock import ManualClock, SeededDice
+from holdfast.testing.post import Post
+from holdfast.testing.service import Service
+from holdfast.wire.exchange import Done, Failed, Hello, Lingering, Started
+
+AT_ONCE = RetryPolicy(kind="none")
+
+
+def a_service() -> Service:
+    return Service(ManualClock(), SeededDice(1), term_ms=10_000)
+
+
+def submit(service: Service, count: int = 1, placing: Placing = ANYWHERE, **wants: Any) -> JobId:
+    spec = JobSpec(
+        name="work", kind="function", target=wants.pop("target", "work"), placing=placing,
+        retry=AT_ONCE, **wants,
+    )  # fmt: skip
+    items = tuple(b"%d" % n for n in range(count))
+    decision = service.do(c.SubmitJob(spec=spec, items=items))
+    assert isinstance(decision, Accepted), decision
+    service.settle()
+    return JobId(str(decision.answer))
+
+
+def arrive(service: Service, name: str, slots: int = 1, **attributes: str) -> Post:
+    worker = Post(service, name=name)
+    hello = Hello("host", 1, "1", attributes=tuple(attributes.items()))
+    worker.say(slots=slots, hello=hello)
+    service.settle()
+    return worker
+
+
+def given(worker: Post) -> list[tuple[str, int, int]]:
+    """Job, index and lease of all it was ever given."""
+    return [
+        (run.job_id, item.index, item.lease_id)
+        for reply in worker.replies
+        for run in reply.runs
+        for item in run.items
+    ]
+
+
+def done(job_id: str, index: int, lease: int) -> tuple[Done, ...]:
+    return (Done(JobId(job_id), Index(index), LeaseId(lease), 1, b""),)
+
+
+def failed(job_id: str, index: int, lease: int) -> tuple[Failed, ...]:
+    return (Failed(JobId(job_id), Index(index), LeaseId(lease), 1, "failed", "no", "", None),)
+
+
+def test_a_task_goes_where_its_constraints_hold() -> None:
+    service = a_service()
+    plain, fast = arrive(service, "plain"), arrive(service, "fast", disk="ssd")
+    job = submit(service, placing=Placing(constraints=(Constraint("disk", "eq", ("ssd",)),)))
+    assert (given(plain), given(fast)) == ([], [(job, 0, 1)])
+
+
+def test_what_preempts_ends_what_is_less_urgent_and_waits_until_it_has_gone() -> None:
+    service = a_service()
+    worker = arrive(service, "one")
+    low = submit(service)
+    worker.say(held=(1,), started=(Started(low, Index(0), LeaseId(1), 5),))
+    service.settle()
+    worker.say(held=(1,))
+    high = submit(service, placing=Placing(preempts=True), priority=5)
+    assert [(stop.lease_id, stop.verdict) for stop in worker.replies[-1].stops] == [
+        (1, "LEASE_LOST")
+    ]
+    task = (service.coordinator.state.jobs[low].tasks or {})[Index(0)]
+    assert (task.state, task.failures, task.losses) == (TaskState.WAITING, 0, 0)
+    worker.say(lingering=(Lingering(LeaseId(1), 0, 1_000, 0, 0),), occupied=1)
+    service.settle()
+    assert [entry[0] for entry in given(worker)] == [low], "its room is not free before it is gone"
+    worker.say()
+    service.settle()
+    assert [entry[0] for entry in given(worker)] == [low, high]
+
+
+def test_what_does_not_ask_for_it_preempts_nothing() -> None:
+    service = a_service()
+    worker = arrive(service, "one")
+    low = submit(service)
+    worker.say(held=(1,))
+    submit(service, priority=5)
+    assert [entry[0] for entry in given(worker)] == [low]
+    assert all(not reply.stops for reply in worker.replies)
+
+
+@pytest.mark.parametrize(
+    ("scope", "name", "wants"),
+    [
+        ("namespace", "a", {"namespace": "a"}),
+        ("user", "ann", {"user": "ann"}),
+        ("key", "k", {"placing": Placing(keys=(("k", 0),))}),
+    ],
+)
+def test_a_limit_holds_across_jobs_and_workers(
+    scope: str, name: str, wants: dict[str, Any]
+) -> None:
+    service = a_service()
+    service.do(c.SetLimit(scope=scope, name=name, running=3))
+    workers = [arrive(service, f"w{n}", slots=2) for n in range(3)]
+    submit(service, 4, **wants)
+    submit(service, 4, **wants)
+    assert sum(len(given(worker)) for worker in workers) == 3
+
+
+def test_a_rate_lets_so_many_start_in_a_span_and_wakes_for_the_next() -> None:
+    service = a_service()
+    clock = service.clock
+    assert isinstance(clock, ManualClock)
+    service.do(c.SetLimit(scope="namespace", name="default", starts=2, per_ms=1_000))
+    worker = arrive(service, "one", slots=9)
+    submit(service, 9)
+    started = []
+    for _ in range(4):
+        due = service.next_due()
+        assert clock.now() < due <= clock.now() + 501
+        clock.advance_to(due)
+        service.settle()
+        held = tuple(lease for _, _, lease in given(worker))
+        started.append(len(held))
+        if worker.service.exchanges.workers[worker.name].send is None:
+            worker.say(slots=9, held=held)
+            service.settle()
+    assert started == [1, 2, 3, 4]
+
+
+def test_a_retry_avoids_the_worker_that_failed_it_while_there_is_another() -> None:
+    service = a_service()
+    one = arrive(service, "one")
+    job = submit(service, retries=2)
+    one.hear(failed=failed(job, 0, 1))
+    assert len(given(one)) == 2, "there is no other"
+    two = arrive(service, "two")
+    one.say(failed=failed(job, 0, 2))
+    service.settle()
+    assert (len(given(one)), [entry[:2] for entry in given(two)]) == (2, [(job, 0)])
+
+
+def test_a_worker_that_fails_what_goes_well_elsewhere_is_cordoned_with_the_reason() -> None:
+    service = a_service()
+    bad, good = arrive(service, "bad"), arrive(service, "good")
+    state = service.coordinator.state
+    for _ in range(6):
+        if "bad" in state.cordoned:
+            break
+        before = len(given(bad))
+        job = submit(service, retries=1)
+        if len(given(bad)) == before:
+            # The good one was first; whatever it is given it does.
+            _, index, lease = given(good)[-1]
+            good.say(done=done(job, index, lease))
+            service.settle()
+            good.say()
+            service.settle()
+            continue
+        _, index, lease = given(bad)[-1]
+        bad.say(failed=failed(job, index, lease))
+        service.settle()
+        bad.say()
+        service.settle()
+        _, index, lease = given(good)[-1]
+        good.say(done=done(job, index, lease))
+        service.settle()
+        good.say()
+        service.settle()
+    assert "went well on other workers" in state.cordoned["bad"]
+    assert "good" not in state.cordoned
+
+
+def test_two_namespaces_share_what_comes_free() -> None:
+    service = a_service()
+    worker = arrive(service, "one", slots=4)
+    first = submit(service, 100, namespace="first")
+    second = submit(service, 100, namespace="second")
+    assert {entry[0] for entry in given(worker)} == {first}
+    held = [lease for _, _, lease in given(worker)]
+    for _ in range(2):
+        lease = held.pop(0)
+        index = next(i for _, i, known in given(worker) if known == lease)
+        worker.say(slots=4, held=tuple(held), done=done(first, index, lease))
+        service.settle()
+        held = [known for _, _, known in given(worker) if known == lease + 4 or known in held]
+        worker.say(slots=4, held=tuple(held))
+        service.settle()
+    assert [entry[0] for entry in given(worker)][4:6] == [second, second]
