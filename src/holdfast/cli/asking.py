@@ -75,6 +75,9 @@ class Asker:
         key = secrets.token_hex(16)
         return self._understood(lambda: self.http.post(_path(path), body, dict, key=key))
 
+    def put(self, *path: object, body: Struct) -> View:
+        return self._understood(lambda: self.http.put(_path(path), body, dict))
+
     def delete(self, *path: object) -> View:
         return self._understood(lambda: self.http.delete(_path(path), dict))
 

@@ -21,6 +21,7 @@ from holdfast.cli.output import (
     emit_one,
     note,
 )
+from holdfast.cli.placing import named
 from holdfast.cli.spans import age, clock, size
 from holdfast.cli.tables import wall_of
 from holdfast.cli.watched import watched
@@ -162,7 +163,8 @@ def workers_table(views: Sequence[View], *, wide: bool = False) -> str:
         Column("WHY", elastic=True),
     ]
     if wide:
-        columns += [Column("PID", right=True), Column("VERSION"), Column("ATTRIBUTES")]
+        columns += [Column("PID", right=True), Column("VERSION")]
+        columns += [Column("RESOURCES"), Column("ATTRIBUTES")]
     return draw(columns, [_row(view, wide=wide) for view in views])
 
 
@@ -181,7 +183,8 @@ def _row(view: View, *, wide: bool) -> list[object]:
         view["reason"] or ("cordoned" if view["cordoned"] else None),
     ]
     if wide:
-        row += [view.get("pid"), view.get("version"), _attributes(view)]
+        offered = ", ".join(named(view.get("resources") or {}))
+        row += [view.get("pid"), view.get("version"), offered, _attributes(view)]
     return row
 
 
@@ -214,6 +217,7 @@ def worker_text(view: View) -> str:
         ("cpus", f"{view['cpus']:g}" if "cpus" in view else None),
         ("memory", size(memory) if memory else None),
         ("gpus", view.get("gpus") or None),
+        ("resources", ", ".join(named(view.get("resources") or {}))),
         ("attributes", _attributes(view)),
         ("leases", len(leases)),
     ]

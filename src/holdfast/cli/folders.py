@@ -20,6 +20,7 @@ from holdfast.coordinator.inspect import (
     open_folder,
     undisturbed,
 )
+from holdfast.coordinator.limits import limit_views
 from holdfast.coordinator.surroundings import Surroundings
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
@@ -102,6 +103,9 @@ class FromFolder:
         reading, known = self._known(job)
         trail = trail_of(reading, known, Index(index), reading.state.position)
         return {"transactions": trail.transactions, "complete": trail.is_complete}
+
+    def limits(self) -> list[View]:
+        return limit_views(self.reading.state)
 
     def explain_job(self, job: View) -> View:
         reading, known = self._known(job)

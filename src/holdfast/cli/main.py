@@ -34,6 +34,7 @@ PLACES: Final = {
         "List tasks, show one with its attempts, stop or move it.",
     ),
     "queue": ("holdfast.cli.groups:queue", "Look at queues, pause and resume them."),
+    "limit": ("holdfast.cli.groups:limit", "Bound what namespaces, users and keys have running."),
     "token": ("holdfast.cli.groups:token", "Decide who may ask a server for what."),
     "transactions": (
         "holdfast.cli.transactions:transactions",

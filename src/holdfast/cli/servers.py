@@ -111,6 +111,10 @@ class FromServer:
     def explain_task(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index, "explain")
 
+    def limits(self) -> list[View]:
+        found: list[View] = self.asker.get("limits")["limits"]
+        return found
+
     def transactions(self, limit: int) -> list[View]:
         found: list[View] = []
         cursor: str | None = ""

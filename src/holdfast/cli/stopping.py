@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from holdfast.cli.asking import Asker, asking
+from holdfast.cli.edits import edits_of, set_option
 from holdfast.cli.errors import NOT_FOUND, REFUSED, USAGE, Trouble, advised, code_of
 from holdfast.cli.instants import instant
 from holdfast.cli.options import output_option, server_options
@@ -79,6 +80,7 @@ def cancel_job(
 
 @click.command("retry")
 @click.argument("selectors", metavar="JOB|JOB/3-7...", nargs=-1, required=True)
+@set_option
 @_reason
 @_dry_run
 @_yes
@@ -86,6 +88,7 @@ def cancel_job(
 @output_option
 def retry_job(
     selectors: tuple[str, ...],
+    changes: tuple[str, ...],
     reason: str,
     dry_run: bool,
     yes: bool,
@@ -94,6 +97,7 @@ def retry_job(
     form: str,
 ) -> int:
     """Send tasks back with fresh budgets: those of a job that may come back, or the ones named."""
+    edits = edits_of(changes)
     with asking(server, token_file) as asker:
         source = FromServer(asker)
         wanted: dict[str, list[int]] = {}
@@ -112,7 +116,7 @@ def retry_job(
             _confirm(f"retry {len(wanted)} jobs", list(wanted), yes=yes)
 
         def retry(job_id: str) -> View:
-            body = Retries(indices=wanted[job_id], reason=reason)
+            body = Retries(indices=wanted[job_id], reason=reason, set=edits)
             return asker.post("jobs", job_id, "retry", body=body)
 
         return _each(form, "jobs", list(wanted), retry)

@@ -15,9 +15,12 @@ from holdfast.cli.instants import instant
 from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import FOR_PROGRAMS, View, draw_fields, emit, emit_one, note
 from holdfast.cli.pairs import pairs_of
+from holdfast.cli.wishes import placed, resolve, wish
+from holdfast.core.decide.wishes import spec_problem
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import Command, Submit
 from holdfast.wire.specs import spec_of
+from holdfast.wire.wishes import ties_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,6 +63,7 @@ _OPTIONS: Final = (
 
 def _describes(command: F) -> F:
     """The options that say what a job is, given to the command as one `asked`."""
+    command = placed(command)
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -103,6 +107,7 @@ def submit(
     with asking(server, token_file) as asker:
         if asked["bundle"]:
             body.bundle = brought(asker, asked["bundle"])
+        resolve(body, asker)
         view = asker.post("jobs", body=body)
         _tell(view, form)
         if not wait:
@@ -129,12 +134,13 @@ def run(command: tuple[str, ...], server: str | None, token_file: Path | None, *
     with asking(server, token_file) as asker:
         if asked["bundle"]:
             body.bundle = brought(asker, asked["bundle"])
+        resolve(body, asker)
         return follow(asker, asker.post("jobs", body=body))
 
 
 def _body(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
     namespace = load_config().get("client.namespace", asked["namespace"])
-    return Submit(
+    body = Submit(
         kind="command",
         name=asked["name"],
         command=Command(argv=list(command), env=_environment(asked["env"]), cwd=asked["cwd"]),
@@ -154,6 +160,8 @@ def _body(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
         deadline=instant(asked["deadline"], "--deadline"),
         on_disconnect=asked["on_disconnect"] or "",
     )
+    wish(body, asked)
+    return body
 
 
 def _environment(texts: tuple[str, ...]) -> dict[str, str]:
@@ -171,10 +179,14 @@ def _environment(texts: tuple[str, ...]) -> dict[str, str]:
 def _check(body: Submit) -> None:
     """Mistakes are told where they were made, before anything is sent."""
     try:
-        spec_of(body)
+        spec = spec_of(body)
         duration_ms(body.delay or None, "delay")
+        problem = spec_problem(spec)
+        ties_of(body)
     except (ValueError, OverflowError) as error:
         raise click.UsageError(str(error)) from None
+    if problem:
+        raise click.UsageError(problem)
 
 
 def _preview(body: Submit, form: str) -> None:

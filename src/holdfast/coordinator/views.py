@@ -12,9 +12,7 @@ from holdfast.core.ids import NEVER, Index, task_name
 from holdfast.core.job import Job, counts, job_reason, job_state, state_of
 from holdfast.core.placing import ALL_TASKS, After, Placing
 from holdfast.core.spec import NO_LIMIT, JobSpec
-from holdfast.core.state import Limit
 from holdfast.core.task import Task, TaskState
-from holdfast.wire.rates import rate_text
 
 Wall = Callable[[int], int]
 View = dict[str, Any]
@@ -154,20 +152,6 @@ def task_view(job: Job, index: Index, wall: Wall) -> View:
         "started_at": _instant(task.started_at, wall) if task is not None else None,
         "not_before": _waits_until(job, task, wall) if state is TaskState.WAITING else None,
         "blocked": job.blocked and state is TaskState.WAITING,
-    }
-
-
-def limit_view(scope: str, name: str, limit: Limit) -> View:
-    """A limit. What it does not bound is None."""
-    return {
-        "id": f"{scope}/{name}",
-        "scope": scope,
-        "name": name,
-        "running": limit.running or None,
-        "rate": rate_text(limit.starts, limit.per_ms) if limit.starts else None,
-        "starts": limit.starts or None,
-        "per_ms": limit.per_ms or None,
-        "weight": limit.weight if scope == "namespace" else None,
     }
 
 
