@@ -83,7 +83,7 @@ def test_a_job_is_kept_replaced_or_refused_by_its_key(call) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "told"),
     [
-        (("--after", "999999"), 4, "there is no job 999999"),
+        (("--after", "999999"), 4, "`holdfast job list` lists what there is"),
         (("--after", "nobody"), 4, "there is no job nobody"),
         (("--parent", "999999"), 4, "there is no job 999999"),
         (("--detached",), 2, "parent"),

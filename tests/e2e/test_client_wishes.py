@@ -9,7 +9,7 @@ import holdfast
 from holdfast import task
 from holdfast.errors import Refused, TaskFailed
 from holdfast.testing import chores
-from holdfast.testing.loopback import ServerProcess, WorkerThread
+from holdfast.testing.loopback import ServerProcess, WorkerProcess, WorkerThread
 
 PATIENCE_S = 60
 ATTRIBUTES = {"zone": "a", "cores": "8"}
@@ -155,3 +155,22 @@ def test_a_task_in_a_process_of_its_own_knows_it_too(tmp_path: Path) -> None:
         first, second = hf.submit(chores.whose), hf.submit(chores.whose)
         assert first.result(PATIENCE_S) == first.id
         assert second.result(PATIENCE_S) == second.id
+
+
+@pytest.mark.slow
+def test_a_worker_of_its_own_gives_its_resources_out_no_further_than_they_go(
+    tmp_path: Path,
+) -> None:
+    with (
+        ServerProcess(tmp_path / "served") as server,
+        WorkerProcess(
+            server, tmp_path / "scratch", "--slots", "2", "--resource", "licence=1",
+            "--attr", "zone=a",
+        ),
+        holdfast.connect(server.url, token_file=server.token_file) as hf,
+    ):  # fmt: skip
+        wished = task(resources={"licence": 1}, require=["zone == a"])
+        here = str(tmp_path / "crowd")
+        job = hf.map(wished(chores.crowd_pair), [(n, here) for n in range(6)])
+        assert list(job.results()) == list(range(6))
+        assert chores.most_at_once(Path(here)) == 1

@@ -72,15 +72,15 @@ def wish(body: Submit, asked: dict[str, Any]) -> None:
 
 
 def resolve(body: Submit, asker: Asker) -> None:
-    """Give jobs that were named in another way (`last`, the beginning of an id) by their ids."""
+    """Name jobs by their ids that were named otherwise (`last`, the beginning of an id); one that
+    is not there is told with how to find it."""
     from holdfast.cli.servers import FromServer
 
-    def job(text: str) -> str:
-        return text if text.isdigit() or not text else str(FromServer(asker).job(text)["id"])
-
-    body.parent = job(body.parent)
+    source = FromServer(asker)
+    if body.parent:
+        body.parent = str(source.job(body.parent)["id"])
     for after in body.after:
-        after.job = job(after.job)
+        after.job = str(source.job(after.job)["id"])
 
 
 def _read(option: str, texts: Iterable[str], read: Callable[[str], Any]) -> list[Any]:

@@ -12,11 +12,11 @@ from holdfast.core.shape import Shape, spec_shape
 from holdfast.core.spec import JobSpec
 from holdfast.scheduler.fit import short_of, suits, unmet
 from holdfast.scheduler.gangs import groups
+from holdfast.scheduler.reasons import quantity
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
 from holdfast.wire.wishes import constraint_text
 
 SHOWN: Final = 5
-GIB: Final = 2**30
 
 
 def blank_seat(worker: Worker) -> Seat:
@@ -73,14 +73,8 @@ def misfits(spec: JobSpec, count: int, seats: Iterable[Seat]) -> tuple[str, ...]
 def lacking(seat: Seat, shape: Shape) -> str:
     """What one worker has too little of, in words."""
     told = [
-        f"has {_amount(name, had)} {name}, not {_amount(name, wanted)}"
+        f"has {quantity(name, had)}, not {quantity(name, wanted)}"
         for name, (wanted, had) in short_of(seat.total, shape).items()
     ]
     told += [f"is not {constraint_text(wish)}" for wish in unmet(seat.attributes, shape)]
     return " and ".join(told) or "has no slot"
-
-
-def _amount(name: str, amount: int) -> str:
-    if name == "memory":
-        return f"{amount / GIB:.3g} GiB of"
-    return str(amount) if name == "gpus" else f"{amount / 1_000:g}"

@@ -170,10 +170,10 @@ def test_a_key_finds_its_job_although_nobody_offers_its_resource_any_more(inside
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
-        ({"cpus": 3}, "w1 has 2 cpus, not 3"),
-        ({"memory": "2Gi"}, "w1 has 1 GiB of memory, not 2 GiB"),
-        ({"gpus": 1}, "w1 has 0 gpus, not 1"),
-        ({"resources": {"licence": 2}}, "w1 has 1 licence, not 2"),
+        ({"cpus": 3}, "w1 has 2 cpus, not 3 cpus"),
+        ({"memory": "2Gi"}, "w1 has 1Gi of memory, not 2Gi of memory"),
+        ({"gpus": 1}, "w1 has 0 gpus, not 1 gpus"),
+        ({"resources": {"licence": 2}}, "w1 has 1 licence, not 2 licence"),
         ({"constraints": ["zone == us"]}, "w1 is not zone == us"),
         ({"constraints": ["rack exists"]}, "w1 is not rack exists"),
         ({"gang": True, "count": 3}, "a gang of 3, and the workers have room for 2"),
