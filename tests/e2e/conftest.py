@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.core.ids import WorkerId
+from holdfast.testing.loopback import address_of, held_port
 from holdfast.wire.exchange import Capacity, Done, Exchange, Failed, Hello, Reply, Run, Started
 from holdfast.wire.http import Http, Server
 
@@ -35,13 +36,15 @@ class Served:
             f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE")
         }
         self.environment["XDG_RUNTIME_DIR"] = str(home / "runtime")
-        self.process = self._start("127.0.0.1:0")
+        # It may be started again, and must find its port free then.
+        self._port = held_port()
+        self.process = self._start()
 
-    def _start(self, listen: str) -> "subprocess.Popen[str]":
+    def _start(self) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "holdfast", "serve"),
-                *("--data", str(self.data), "--listen", listen, *self.options),
+                *(sys.executable, "-m", "holdfast", "serve", "--data", str(self.data)),
+                *("--listen", address_of(self._port), *self.options),
             ],
             env=self.environment,
             stderr=subprocess.PIPE,
@@ -66,11 +69,14 @@ class Served:
 
     def restart(self) -> None:
         """The same server again, where it was."""
-        listen = self.url.removeprefix("http://")
-        self.stop()
-        self.process = self._start(listen)
+        self._end()
+        self.process = self._start()
 
     def stop(self) -> None:
+        self._end()
+        self._port.close()
+
+    def _end(self) -> None:
         self.process.terminate()
         self.process.communicate(timeout=PATIENCE_S)
 
@@ -199,6 +205,22 @@ def call(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Call:
     """The command as a user of this server types it, in this process."""
+    return typing_at(served, monkeypatch, capsys)
+
+
+@pytest.fixture
+def call_alone(
+    begin_server: Callable[..., Served],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Call:
+    """The same, where no other test has asked for anything or worked."""
+    return typing_at(begin_server(), monkeypatch, capsys)
+
+
+def typing_at(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Call:
     for name in os.environ:
         if name.startswith("HOLDFAST_") and name not in KEPT:
             monkeypatch.delenv(name)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 
@@ -108,3 +109,25 @@ def dies_or_returns(n: int) -> int:
     if n < 0:
         os._exit(-n)
     return n
+
+
+def bearings(n: int) -> dict[str, str]:
+    """What this task is told about itself, and a program that it starts."""
+    here = {name: value for name, value in os.environ.items() if name.startswith("HOLDFAST_")}
+    code = "import os; print(os.environ['HOLDFAST_LEASE_ID'], end='')"
+    there = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    return {**here, "told a program": there.stdout.decode()}
+
+
+def watch_bearings(pipe: str) -> str:
+    """Leave somebody behind who says what is there once no task is."""
+
+    def wait() -> None:
+        give_up_at = time.monotonic() + 30
+        while "HOLDFAST_LEASE_ID" in os.environ and time.monotonic() < give_up_at:
+            time.sleep(0.001)
+        left = [name for name in os.environ if name.startswith("HOLDFAST_TASK")]
+        say(pipe, ",".join(left) or "nothing")
+
+    threading.Thread(target=wait, daemon=True).start()
+    return os.environ["HOLDFAST_LEASE_ID"]

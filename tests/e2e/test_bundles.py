@@ -190,8 +190,9 @@ def test_the_script_that_was_started_can_be_its_own_bundle(
     )
     code = written(tmp_path / "code", main=script, helper="def double(n):\n    return 2 * n\n")
     done = subprocess.run(
-        [sys.executable, "main.py"], cwd=code, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "main.py"],
+        cwd=code, capture_output=True, text=True, check=False, timeout=2 * PATIENCE_S,
+    )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
 
 
@@ -258,7 +259,9 @@ def test_two_workers_of_one_machine_share_what_is_unpacked(
     sharing = importlib.import_module("sharing")
     bundle = hf.bundle(code)
     pids: set[int] = set()
+    give_up_at = time.monotonic() + PATIENCE_S
     while len(pids) < 2:
+        assert time.monotonic() < give_up_at, f"only {pids} took anything"
         pids |= set(hf.map(sharing.who, range(40), bundle=bundle).results())
     assert pids == {worker.process.pid for worker in workers}
     assert workers[0].bundles() == {bundle.digest}
@@ -311,7 +314,7 @@ def test_a_server_killed_in_the_middle_of_an_upload_has_nothing_of_it(
         folder = server.data / "bundles"
         give_up_at = time.monotonic() + PATIENCE_S
         while not (folder.is_dir() and any(each.stat().st_size for each in folder.iterdir())):
-            assert time.monotonic() < give_up_at
+            assert time.monotonic() < give_up_at, "nothing of it reached the disk"
         server.kill()
     assert os.listdir(folder) == [f".arriving-{'0' * 64}-0"]
     server.start()

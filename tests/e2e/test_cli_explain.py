@@ -7,10 +7,10 @@ def submitted(call, *options: object) -> str:
     return call("submit", *options, "--", "true").out.strip()
 
 
-def test_a_job_that_waits_says_why_and_what_to_type(served, call) -> None:
-    job_id = submitted(call)
-    call("queue", "pause", "default", "--reason", "maintenance")
-    told = call("job", "explain", job_id)
+def test_a_job_that_waits_says_why_and_what_to_type(call_alone) -> None:
+    job_id = submitted(call_alone)
+    call_alone("queue", "pause", "default", "--reason", "maintenance")
+    told = call_alone("job", "explain", job_id)
     assert told.code == 0
     first, *lines = told.out.splitlines()
     assert first == f"job {job_id} is PENDING"
@@ -18,12 +18,12 @@ def test_a_job_that_waits_says_why_and_what_to_type(served, call) -> None:
     assert lines[0].endswith(": maintenance. (1 task)")
     # What it says to type is what helps.
     assert lines[1].strip() == "holdfast queue resume default"
-    assert call(*lines[1].split()[1:]).code == 0
-    assert "holdfast worker start" in call("job", "explain", "last").out
-    view = json.loads(call("task", "explain", f"{job_id}/0", "-o", "json").out)
+    assert call_alone(*lines[1].split()[1:]).code == 0
+    assert "holdfast worker start" in call_alone("job", "explain", "last").out
+    view = json.loads(call_alone("task", "explain", f"{job_id}/0", "-o", "json").out)
     assert (view["schema"], view["id"], view["state"]) == (1, f"{job_id}/0", "WAITING")
     assert [reason["code"] for reason in view["reasons"]] == ["no_worker"]
-    assert call("job", "cancel", job_id).code == 0
+    assert call_alone("job", "cancel", job_id).code == 0
 
 
 def test_a_task_that_runs_or_has_ended_is_told_with_its_history(call, hand) -> None:
@@ -53,3 +53,4 @@ def test_what_is_not_there_is_not_explained(served, call) -> None:
     assert call("job", "explain", "99").code == 4
     job_id = submitted(call)
     assert call("task", "explain", f"{job_id}/7").code == 4
+    assert call("job", "cancel", job_id).code == 0

@@ -124,6 +124,10 @@ def test_a_wait_that_takes_too_long_is_code_124(call) -> None:
     done = call("job", "wait", job_id, "--timeout", "50ms")
     assert (done.code, done.out) == (124, "")
     assert f"holdfast job show {job_id}" in done.err
+    ended = submitted(call, "--delay", "1h", "--", "true")
+    assert call("job", "cancel", ended).code == 0
+    # The one that has not ended is named, not the first.
+    assert f"job {job_id} was" in call("job", "wait", ended, job_id, "--timeout", "50ms").err
     assert call("job", "wait", job_id, "--for=pending", "--timeout", "1s").code == 0
     assert call("job", "cancel", job_id).code == 0
 
@@ -245,7 +249,7 @@ def test_other_habits_find_the_same(call) -> None:
 @pytest.mark.parametrize(
     ("options", "strangers"),
     [
-        (("--data", "FOLDER"), ("httpx2", "holdfast.wire.http")),
+        (("--data", "FOLDER"), ("httptools", "holdfast.wire.http")),
         ((), ("holdfast.coordinator", "holdfast.wal", "holdfast.worker", "holdfast.api")),
     ],
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.testing.fleet import wait_until
 from holdfast.wire.http import Http
 
 COMMAND = (sys.executable, "-m", "holdfast")
@@ -147,6 +148,23 @@ def test_workers_are_listed_shown_and_taken_out_of_service(call, hand) -> None:
     hand.succeed(leased)
     assert call("worker", "drain", hand.name, "--wait").code == 0
     assert call("worker", "uncordon", hand.name).code == 0
+
+
+def test_workers_are_all_drained_before_one_is_waited_for(call, hand, start: Start) -> None:
+    assert call("submit", "--", "true").code == 0
+    (leased,) = hand.take()
+    child = start("worker", "drain", hand.name, "other", "--wait")
+
+    def is_cordoned() -> bool:
+        listed = json.loads(call("worker", "list", "-o", "json").out)["workers"]
+        return "other" in [worker["name"] for worker in listed if worker["cordoned"]]
+
+    wait_until(lambda: is_cordoned() or child.poll() is not None, PATIENCE_S)
+    assert child.poll() is None
+    hand.succeed(leased)
+    child.communicate(timeout=PATIENCE_S)
+    assert child.returncode == 0
+    assert call("worker", "uncordon", hand.name, "other").code == 0
 
 
 def test_a_paused_queue_gives_nothing_out(call, hand) -> None:

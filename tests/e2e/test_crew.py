@@ -22,6 +22,7 @@ from holdfast.core.task import TaskState
 from holdfast.wire.exchange import Capacity, Exchange
 
 TERM_MS = 15_000
+PATIENCE_S = 60
 ONE = JobSpec(name="one", kind="function", target="m:f")
 
 IDLE = (
@@ -78,8 +79,10 @@ async def state(served: Served) -> TaskState:
 
 
 async def there(path: Path) -> None:
-    while not path.exists():
-        await asyncio.sleep(0.01)
+    """Until a worker has said that it is here."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not path.exists():
+            await asyncio.sleep(0.01)
 
 
 def test_workers_are_started_and_end_with_the_server(inside, tmp_path):

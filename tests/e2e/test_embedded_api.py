@@ -11,8 +11,6 @@ import pytest
 
 import holdfast
 from holdfast.client.handles import Results
-from holdfast.coordinator.inspect import look_into
-from holdfast.core import events as e
 from holdfast.errors import Refused, TaskFailed
 from holdfast.testing import chores
 from holdfast.testing.loopback import ServerProcess, WorkerThread
@@ -185,41 +183,6 @@ def test_a_source_that_breaks_under_a_key_can_be_gone_on_with(hf: holdfast.Holdf
     assert list(again.results()) == [n * n for n in range(8)]
 
 
-def test_a_map_under_a_key_goes_on_where_its_feeding_stopped(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    (gate,) = _pipes(tmp_path, "gate")
-
-    def items() -> Iterator[int]:
-        yield from range(4)
-        Path(gate).read_text()
-
-    def leave_in_the_middle() -> None:
-        with holdfast.open(folder, workers=1) as hf:
-            job = hf.map(chores.square, items(), key="m")
-            assert next(iter(job.results())) == 0
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        leave_in_the_middle()
-    Path(gate).write_text("go on")
-    with holdfast.open(folder, workers=1) as hf:
-        assert hf.job("1").state == "RUNNING"
-        for other in ([9, 9, 9, 9, 9], range(3), range(1, 11)):
-            with pytest.raises(Refused, match="was fed other items; use another key") as caught:
-                hf.map(chores.square, other, key="m")
-            assert caught.value.code == "key_reused"
-        again = hf.map(chores.square, range(10), key="m")
-        assert again.id == "1"
-        assert list(again.results()) == [n * n for n in range(10)]
-    added = [
-        (event.first, len(event.items))
-        for told in look_into(folder).records()
-        for event in told.record.events
-        if isinstance(event, e.TasksAdded)
-    ]
-    assert added == [(0, 4), (4, 6)]
-
-
 def test_items_of_a_slow_source_run_before_the_source_is_done(
     hf: holdfast.Holdfast, tmp_path: Path
 ) -> None:
@@ -352,17 +315,18 @@ def _collected(results: Results[int]) -> list[int]:
 
 def test_transactions_tell_what_happened_oldest_first(hf: holdfast.Holdfast) -> None:
     hf.submit(chores.square, 2).result(PATIENCE_S)
-    told = hf.transactions(limit=3)
+    # A worker that came meanwhile may stand between them, and is in no record.
+    told = [told for told in hf.transactions(limit=10) if told.position][-3:]
     last = told[-1].position
     assert [transaction.position for transaction in told] == [last - 2, last - 1, last]
-    assert [transaction.command for transaction in told] == [
-        "SubmitJob",
-        "GrantLeases",
-        "CommitTasks",
-    ]
+    commands = [transaction.command for transaction in told]
+    assert commands == ["SubmitJob", "GrantLeases", "CommitTasks"]
     assert hf.transactions(limit=0) == []
     recorded = [told for told in hf.transactions(limit=10_000) if told.position]
     assert len(recorded) == last
+    # A start is told where the worker had time to tell it before the end.
+    commands = [told.command for told in recorded if told.command != "StartAttempts"]
+    assert commands[-3:] == ["SubmitJob", "GrantLeases", "CommitTasks"]
 
 
 def test_handles_show_themselves(hf: holdfast.Holdfast) -> None:

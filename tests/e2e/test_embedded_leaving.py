@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import holdfast
 from holdfast.coordinator.inspect import look_into
 from holdfast.core import events as e
-from holdfast.errors import Closed, LogInUse
+from holdfast.errors import Closed, LogInUse, Refused
 from holdfast.testing import chores
 
 PATIENCE_S = 60
@@ -32,10 +33,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
             import os, sys, threading, holdfast
             from holdfast.testing import chores
             state = sys.argv[1]
-
-            def newest(folder):
-                return [os.stat(os.path.join(place, name)).st_mtime_ns
-                        for place, _, names in os.walk(folder) for name in names]
 
             def main():
         """
@@ -81,6 +78,12 @@ def reaches(program: "subprocess.Popen[str]", word: str) -> None:
     assert line.strip() == word, (line, program.stderr.read() if program.stderr else "")
 
 
+def assert_leaves(program: "subprocess.Popen[str]") -> None:
+    """It says what it waits for, and how to leave now."""
+    assert program.stderr is not None
+    assert "interrupt again to leave now" in program.stderr.readline()
+
+
 class Interrupted:
     """A program that Ctrl-C strikes while its first task runs and its second waits."""
 
@@ -101,6 +104,11 @@ class Interrupted:
 
     def await_task(self) -> None:
         assert Path(self.here).read_text() == "begun"
+
+    def await_leaving(self) -> None:
+        """Until nothing more is given out, what waits was asked back, and what runs is waited
+        for."""
+        assert_leaves(self.program)
 
     def let_task_go(self, word: str) -> None:
         Path(self.there).write_text(word)
@@ -139,11 +147,49 @@ def test_an_error_inside_leaves_without_waiting_for_a_source_that_is_stuck(
         assert (again.state, again.reason, len(again)) == ("FAILED", "interrupted", 1)
 
 
+def test_a_map_under_a_key_goes_on_where_its_feeding_stopped(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    gate = pipe(tmp_path, "gate")
+
+    def items() -> Iterator[int]:
+        yield from range(4)
+        Path(gate).read_text()
+
+    def leave_in_the_middle() -> None:
+        with holdfast.open(folder, workers=1) as hf:
+            job = hf.map(chores.square, items(), key="m")
+            assert list(islice(job.results(), 4)) == [0, 1, 4, 9]
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        leave_in_the_middle()
+    Path(gate).write_text("go on")
+    with holdfast.open(folder, workers=1) as hf:
+        assert hf.job("1").state == "RUNNING"
+        for other in ([9, 9, 9, 9, 9], range(3), range(1, 11)):
+            with pytest.raises(Refused, match="was fed other items; use another key") as caught:
+                hf.map(chores.square, other, key="m")
+            assert caught.value.code == "key_reused"
+        again = hf.map(chores.square, range(10), key="m")
+        assert again.id == "1"
+        assert list(again.results()) == [n * n for n in range(10)]
+    added = [
+        range(event.first, event.first + len(event.items))
+        for told in look_into(folder).records()
+        for event in told.record.events
+        if isinstance(event, e.TasksAdded)
+    ]
+    # However they were cut, each came once, and the second feeding began where the first ended.
+    assert [index for chunk in added for index in chunk] == list(range(10))
+    assert 4 in [chunk.start for chunk in added]
+
+
 def test_who_waits_in_another_thread_is_told_that_the_folder_was_closed(tmp_path: Path) -> None:
     told: list[BaseException] = []
-    gate = pipe(tmp_path, "gate")
+    here, gate = pipe(tmp_path, "here"), pipe(tmp_path, "gate")
     hf = holdfast.open(tmp_path / "state", workers=1, grace=0)
-    running = hf.submit(chores.wait_at, gate)
+    running = hf.submit(chores.tell_and_wait, here, gate)
+    assert Path(here).read_text() == "begun"
     waiting = hf.submit(chores.square, 2)
 
     def wait() -> None:
@@ -211,6 +257,7 @@ def test_ctrl_c_releases_what_runs_without_charge_and_the_next_opening_goes_on(
 
 def test_within_its_grace_a_task_may_finish_after_ctrl_c(tmp_path: Path, start: Start) -> None:
     left = Interrupted(tmp_path, start, executor="threads", grace=60)
+    left.await_leaving()
     left.let_task_go("in time")
     left.program.communicate(timeout=PATIENCE_S)
     with holdfast.open(tmp_path / "state", workers=1) as hf:
@@ -232,10 +279,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_in_order(tmp_path: Path, start: Star
     reaches(program, "submitted")
     assert Path(here).read_text() == "begun"
     program.send_signal(signal.SIGINT)
-    assert program.stderr is not None
-    # It says what it waits for, and how to leave now.
-    said = program.stderr.readline()
-    assert "interrupt again to leave now" in said
+    assert_leaves(program)
     program.send_signal(signal.SIGINT)
     program.communicate(timeout=PATIENCE_S)
     assert ends(tmp_path / "state") == [("released", "")]
@@ -281,9 +325,10 @@ def test_a_forked_copy_owns_nothing_and_says_where_to_go(tmp_path: Path, start: 
     program = start(
         """
         import asyncio
+        from holdfast.coordinator.inspect import look_into
         hf = holdfast.open(state, workers=1)
         handle = hf.submit(chores.square, 3, delay="1h")
-        before = newest(state)
+        before = look_into(state).last
         child = os.fork()
         if child == 0:
             async def wait():
@@ -307,7 +352,7 @@ def test_a_forked_copy_owns_nothing_and_says_where_to_go(tmp_path: Path, start: 
             sys.exit(0)  # With everything that runs at exit.
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0, status
-        assert before == newest(state)
+        assert before == look_into(state).last
         assert hf.submit(chores.square, 4).result(60) == 16
         hf.close()
         print("good", flush=True)

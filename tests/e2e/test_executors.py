@@ -107,6 +107,22 @@ def test_a_lane_keeps_its_child_from_task_to_task(crew: Hire) -> None:
     assert len({pid for _, pid in one.results()} - {os.getpid()}) == 1
 
 
+def test_a_child_that_waits_is_given_work_though_nobody_wakes_its_keeper(
+    crew: Hire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = crew(1)
+    one.give("noop", 1)
+    one.until(1)
+    keeper = one.executor._keeper
+    with keeper._dealing:
+        # The bell rings before the keeper has gone to sleep again; now it has.
+        monkeypatch.setattr(keeper, "_ring", lambda: None)
+    one.give("noop", 2)
+    one.until(2)
+    assert one.results() == [1, 2]
+    monkeypatch.undo()
+
+
 def test_tasks_of_every_kind_run_in_children(crew: Hire) -> None:
     one = crew(1)
     offset = 40

@@ -14,6 +14,8 @@ import msgspec
 import psutil
 import pytest
 
+from holdfast.testing.loopback import address_of, held_port
+from holdfast.wire.bodies import Submit
 from holdfast.wire.http import Http, Rejected, Server
 from holdfast.wire.output import Output
 from holdfast.worker.payloads import encode_call
@@ -65,10 +67,11 @@ class House:
             "XDG_CONFIG_HOME": str(folder / "config"),
         }
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.listen = "127.0.0.1:0"
+        # The server is killed and comes back, and must find its port free then.
+        self._port = held_port()
+        self.listen = address_of(self._port)
         self.server = self.serve()
         url = (folder / "token.server").read_text().strip()
-        self.listen = url.removeprefix("http://")
         token = (folder / "token").read_text().strip()
         self.http = Http(Server(url=url, token=token), patience_s=PATIENCE_S)
 
@@ -121,9 +124,8 @@ class House:
         return "\n".join(path.read_text() for path in self.folder.glob("printed-*"))
 
     def submit(self, **body: Any) -> str:
-        told = self.http._client.post("/api/v1/jobs", json=body, headers={"accept": "*/*"})
-        assert told.status_code == 201, told.text
-        return str(told.json()["id"])
+        told = self.http.post("/api/v1/jobs", msgspec.convert(body, Submit), dict)
+        return str(told["id"])
 
     def command(self, *argv: str) -> str:
         return self.submit(command={"argv": list(argv)}, count=1)
@@ -140,20 +142,26 @@ class House:
     def whole(self, job: str, **rest: Any) -> tuple[bytes, int]:
         """Everything up to the end, and how much was dropped."""
         content, dropped, offset = b"", 0, 0
-        while True:
+        give_up_at = time.monotonic() + PATIENCE_S
+        while time.monotonic() < give_up_at:
             piece = self.read(job, offset, **rest)
             content, dropped, offset = content + piece.content, dropped + piece.dropped, piece.next
             if piece.ended:
                 return content, dropped
+        raise TimeoutError(f"it goes on after {offset} bytes: {content[-200:]!r}")
 
     def finished(self, job: str) -> str:
-        view: dict[str, Any] = {"state": "RUNNING"}
-        while view["state"] in ("PENDING", "RUNNING"):
+        view: dict[str, Any] = {}
+        give_up_at = time.monotonic() + PATIENCE_S
+        while time.monotonic() < give_up_at:
             view = self.http.get(f"/api/v1/jobs/{job}", dict, wait="10s")
-        return str(view["state"])
+            if view["state"] not in ("PENDING", "RUNNING"):
+                return str(view["state"])
+        raise TimeoutError(f"job {job} does not end: {view}\n{self.printed()}")
 
     def close(self) -> None:
         self.http.close()
+        self._port.close()
         for process in reversed(self.processes):
             if process.poll() is None:
                 family = psutil.Process(process.pid).children(recursive=True)

@@ -55,7 +55,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     stage = Stage(tmp_path / "log")
     stage.begin()
     yield stage
-    stage.end()
+    stage.close()
 
 
 @pytest.fixture
@@ -74,6 +74,14 @@ def hire(stage: Stage, tmp_path: Path) -> Iterator[Callable[..., Hand]]:
 
 def begun(path: Path) -> list[int]:
     return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def is_over(pid: int) -> bool:
+    """Whether it has ended, though a parent that is frozen may not have buried it yet."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_functions_and_commands_succeed_and_fail(stage: Stage, hire: Callable[..., Hand]) -> None:
@@ -196,7 +204,7 @@ def test_a_worker_started_again_proves_that_its_former_self_is_dead(
         second.signal(signal.SIGTERM)
         assert second.ends() == 0
     finally:
-        patient.end()
+        patient.close()
 
 
 def test_a_worker_stopped_past_its_lease_is_refused_and_nothing_commits_twice(
@@ -237,8 +245,7 @@ def test_what_must_not_run_twice_is_ended_before_it_runs_elsewhere_though_the_wo
     first.signal(signal.SIGSTOP)
     hire(name="second").says("connected")
     until(lambda: len(begun(tmp_path / "s")) == 2)
-    # Its frozen parent could not bury it yet.
-    assert not psutil.pid_exists(old) or psutil.Process(old).status() == psutil.STATUS_ZOMBIE
+    assert is_over(old)
     first.signal(signal.SIGCONT)
     stage.cancel(job)
 
@@ -314,6 +321,22 @@ def test_what_does_not_end_in_time_is_given_back_without_charge(
     assert stage.holders() == {}
 
 
+def test_one_that_was_asked_to_leave_is_gone_at_once_and_its_name_is_free_for_another_machine(
+    stage: Stage, hire: Callable[..., Hand]
+) -> None:
+    hand = hire().says("connected")
+    hand.signal(signal.SIGTERM)
+    assert hand.ends() == 0
+    served = stage.served
+    assert served is not None
+    (seat,) = stage.ask(lambda _: list(served.exchanges.workers.values()))
+    assert seat.has_left
+    # No lock of this machine proves anything about another one: only the goodbye does.
+    second = hire(home="elsewhere").says("connected")
+    stage.finished(stage.command("true"))
+    assert "may not work" not in second.printed
+
+
 def test_two_workers_of_a_name_on_one_machine_cannot_be(hire: Callable[..., Hand]) -> None:
     hire().says("connected")
     second = hire()
@@ -344,10 +367,11 @@ def test_mistakes_are_told_without_a_traceback(hire: Callable[..., Hand], tmp_pa
         (tmp_path / "token").write_text("right\n")
         taken = hire("--token-file", str(tmp_path / "token"), name="v", at=guarded)
         taken.says("connected")
-    finally:
         guarded.end()
-    nobody = hire("--connect-timeout", "0s", at=guarded)
-    assert nobody.ends() == 75
+        nobody = hire("--connect-timeout", "0s", at=guarded)
+        assert nobody.ends() == 75
+    finally:
+        guarded.close()
     wrong = hire("--server", "ftp://nowhere")
     assert wrong.ends() == 2
     for hand in (refused, nobody, wrong):

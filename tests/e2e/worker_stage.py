@@ -34,6 +34,7 @@ from holdfast.core.ids import JobId
 from holdfast.core.job import Job, is_finished
 from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec, RetryPolicy
+from holdfast.testing.loopback import held_port
 from holdfast.wire.bodies import Command
 from holdfast.wire.exchange import Exchange
 from holdfast.worker.payloads import encode_call
@@ -51,15 +52,14 @@ class Stage:
         self.folder = folder
         self.term_ms = term_ms
         self.token = token
-        self._socket = _listening(0)
-        self.port = self._socket.getsockname()[1]
+        self._held = held_port()
+        self.port = self._held.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.served: Served | None = None
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        if self._socket.fileno() < 0:
-            self._socket = _listening(self.port)
+        self._socket = _listening(self.port)
         ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)))
         self._thread.start()
@@ -72,6 +72,11 @@ class Stage:
             self._thread.join()
             self._thread = None
         self._socket.close()
+
+    def close(self) -> None:
+        """Go away for good."""
+        self.end()
+        self._held.close()
 
     async def _serve(self, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
 """Bundles: code on its way to workers, put here once and fetched by each worker that needs it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import BinaryIO, Final
 
 from holdfast.api.call import Answer, Call, Stream, nothing
@@ -98,7 +98,7 @@ def _size(call: Call) -> int:
     return size
 
 
-async def _chunks(content: BinaryIO) -> AsyncIterator[bytes]:
+async def _chunks(content: BinaryIO) -> AsyncGenerator[bytes, None]:
     try:
         while chunk := await asyncio.to_thread(content.read, GATHERED):
             yield chunk

@@ -1,7 +1,7 @@
 """One request and its answer, without a word about the framework that carries them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
@@ -35,7 +35,7 @@ class Stream(Struct, frozen=True):
     """An answer in pieces: until somebody has had enough, or until there is no more."""
 
     content_type: str
-    chunks: AsyncIterator[bytes]
+    chunks: AsyncGenerator[bytes, None]
     headers: tuple[tuple[str, str], ...] = ()
 
 
@@ -67,7 +67,7 @@ class Done(Struct, frozen=True):
         return next((event for event in self.events if isinstance(event, kind)), None)
 
 
-async def nothing() -> AsyncIterator[bytes]:
+async def nothing() -> AsyncGenerator[bytes, None]:
     """A body, or an answer, without a byte in it."""
     none: tuple[bytes, ...] = ()
     for chunk in none:

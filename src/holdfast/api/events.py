@@ -1,7 +1,7 @@
 """The log as it grows, told as server-sent events whose id is the position."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Final
 
@@ -43,7 +43,7 @@ async def follow(call: Call) -> Stream:
     return Stream(CONTENT_TYPE, _events(call, max(first, oldest)))
 
 
-async def _events(call: Call, position: int) -> AsyncIterator[bytes]:
+async def _events(call: Call, position: int) -> AsyncGenerator[bytes, None]:
     served = call.service.served
     over = asyncio.ensure_future(_over(call))
     # Counted where it is certain to be uncounted.

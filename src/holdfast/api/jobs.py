@@ -12,7 +12,7 @@ from holdfast.api.bundles import check_bundle
 from holdfast.api.call import Answer, Call, Done, job_of
 from holdfast.api.fitting import check_fit
 from holdfast.api.paging import jobs_page
-from holdfast.api.problems import Declined
+from holdfast.api.problems import Declined, understood
 from holdfast.api.waiting import until_any
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.views import job_detail
@@ -72,14 +72,12 @@ def _introduced(call: Call, coordinator: Coordinator, job_id: JobId) -> dict[str
 
 
 def _submission(call: Call, body: Submit) -> c.SubmitJob:
-    try:
+    with understood():
         spec = spec_of(body)
         delay_ms = duration_ms(body.delay or None, "delay")
         not_before = instant_of(body.not_before, "not_before")
         deadline = instant_of(body.deadline, "deadline")
         ties = ties_of(body)
-    except (ValueError, OverflowError) as error:
-        raise Declined("invalid", str(error)) from error
     items, count, shared = tuple(body.items), body.count, body.shared
     if body.kind == "command":
         if items or shared:
@@ -121,10 +119,8 @@ async def show(call: Call) -> Answer:
     job_id = JobId(call.path["id"])
     wait = call.one("wait")
     if wait:
-        try:
+        with understood():
             wait_ms = duration_ms(wait, "wait")
-        except ValueError as error:
-            raise Declined("invalid", str(error)) from error
         await _ended(call, job_id, min(wait_ms, LONGEST_WAIT_MS))
     view = await call.look(lambda state: job_detail(job_of(state, job_id), call.service.wall))
     return Answer(view, tagged=True)
@@ -243,10 +239,8 @@ async def retry(call: Call) -> Answer:
 
 
 def _edited(job: Job, edits: Edits) -> JobSpec:
-    try:
+    with understood():
         return edited(job.spec, edits)
-    except (ValueError, OverflowError) as error:
-        raise Declined("invalid", str(error)) from error
 
 
 def _spanned(spans: Sequence[Any]) -> int:

@@ -1,7 +1,7 @@
 """Limits: how much a namespace, a user or a key may have running, and start in a while."""
 
 from holdfast.api.call import Answer, Call
-from holdfast.api.problems import Declined
+from holdfast.api.problems import Declined, understood
 from holdfast.coordinator.limits import limit_views
 from holdfast.coordinator.views import View
 from holdfast.core import commands as c
@@ -29,10 +29,8 @@ async def set_limit(call: Call) -> Answer:
     """Bound a namespace, a user or a key; what was set for it before is replaced."""
     body: NewLimit = call.body
     scope, name = call.path["scope"], call.path["name"]
-    try:
+    with understood():
         starts, per_ms = rate_of(body.rate)
-    except (ValueError, OverflowError) as error:
-        raise Declined("invalid", str(error)) from error
     await call.execute(
         c.SetLimit(
             scope=scope,

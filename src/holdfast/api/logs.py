@@ -5,16 +5,19 @@ import time
 from logging import getLogger
 from typing import Final
 
+from msgspec import structs
+
 from holdfast.api.call import Answer, Answered, Call, Raw, job_of
 from holdfast.api.negotiation import wants_msgpack
-from holdfast.api.problems import Declined
+from holdfast.api.problems import Declined, understood
 from holdfast.api.route import Route
 from holdfast.api.service import Service
 from holdfast.api.waiting import until_any
-from holdfast.coordinator.output import Gap, OutputGone, Piece
+from holdfast.coordinator.output import Gap, OutputGone
 from holdfast.coordinator.outputdesk import OutputBusy
 from holdfast.coordinator.outputparts import STREAMS, StreamName, is_safe
-from holdfast.coordinator.tenants import attempts_so_far, is_live
+from holdfast.coordinator.tenants import is_live
+from holdfast.coordinator.views import attempts_made
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.core.job import state_of
 from holdfast.core.state import State
@@ -98,11 +101,12 @@ async def read(call: Call) -> Answered:
                 piece = await desk.read(name, _offset(call), limit)
             except OutputGone as gone:
                 raise Declined("gone", str(gone)) from gone
-            ended = piece.ended or (is_over and not piece.content)
+            if is_over and not piece.content:
+                piece = structs.replace(piece, ended=True)
             left_s = give_up_at - time.monotonic()
             leaving = call.service.leaving
-            if piece.content or piece.dropped or ended or left_s <= 0:
-                return _told(call, piece, ended=ended)
+            if piece.content or piece.dropped or piece.ended or left_s <= 0:
+                return _told(call, piece)
             if leaving.is_set():
                 # Whoever follows goes on with whoever serves next.
                 raise Declined("not_ready", "the server is leaving", headers={"retry-after": "1"})
@@ -193,8 +197,7 @@ async def _is_over(call: Call, name: StreamName) -> bool:
     return bool(tenant.over_at) and passed_ms >= LINGER_MS
 
 
-def _told(call: Call, piece: Piece, *, ended: bool) -> Answered:
-    told = Output(piece.offset, piece.content, piece.next, piece.dropped, ended)
+def _told(call: Call, told: Output) -> Answered:
     if wants_msgpack(call.headers.get("accept", "")):
         return Answer(told)
     headers = (
@@ -213,7 +216,7 @@ def _has_begun(state: State, name: StreamName) -> bool:
     index = Index(name.index)
     if index >= job.count:
         raise Declined("not_found", f"job {job.job_id} has no task {index}")
-    begun = attempts_so_far(job, index)
+    begun = attempts_made(job, index)
     is_next = name.attempt == begun + 1 and state_of(job, index) < TaskState.COMMITTED
     if not 1 <= name.attempt <= begun and not is_next:
         raise Declined("not_found", f"task {job.job_id}/{index} has no attempt {name.attempt}")
@@ -239,11 +242,8 @@ def _offset(call: Call) -> int:
 
 
 def _wait_s(call: Call) -> float:
-    wait = call.one("wait")
-    try:
-        return min(duration_ms(wait or None, "wait"), LONGEST_WAIT_MS) / 1_000
-    except ValueError as error:
-        raise Declined("invalid", str(error)) from error
+    with understood():
+        return min(duration_ms(call.one("wait") or None, "wait"), LONGEST_WAIT_MS) / 1_000
 
 
 _WRITING: Final = ("offset", "worker", "incarnation", "lease_id", "skips", "ended")

@@ -15,6 +15,8 @@ class Paths:
 
     def __init__(self, table: Iterable[Route]) -> None:
         self._root = _Place()
+        # Paths that name no values, which are those that are asked most, are looked up at once.
+        self._plain: dict[str, tuple[Mapping[str, Route], dict[str, str]]] = {}
         for route in table:
             place = self._root
             for segment in route.path.strip("/").split("/"):
@@ -22,10 +24,15 @@ class Paths:
             if route.method in place.routes:
                 raise ValueError(f"{route.method} {route.path} stands twice in the table")
             place.routes[route.method] = route
+            if "{" not in route.path:
+                self._plain[PREFIX + route.path] = (place.routes, {})
 
     def find(self, raw_path: str) -> tuple[Mapping[str, Route], dict[str, str]] | None:
         """The routes at a path as it was sent, by method, and the values it names; None where
         there are none."""
+        plain = self._plain.get(raw_path)
+        if plain is not None:
+            return plain
         if raw_path in AT_ROOT:
             raw_path = PREFIX + raw_path
         if not raw_path.startswith(PREFIX + "/"):

@@ -1,19 +1,17 @@
 """Lists that are longer than an answer: pages from memory, with a bound on what one may cost."""
 
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final
-
-from msgspec import Struct
 
 from holdfast.api.call import Call, job_of
 from holdfast.api.problems import Declined
 from holdfast.coordinator.views import job_view, task_view
 from holdfast.core.ids import Index
-from holdfast.core.job import Job, JobState, job_state
+from holdfast.core.job import Job, JobState
 from holdfast.core.state import State
 from holdfast.core.task import STATE_OF_CELL, TaskState
+from holdfast.wire.wanted import Wanted
 
 USUAL: Final = 100
 MOST: Final = 1_000
@@ -28,28 +26,6 @@ SLICES: Final = 100
 
 Part = tuple[list[dict[str, Any]], int | None]
 """What was found, and where to look next; None at the end."""
-
-
-class Wanted(Struct, frozen=True):
-    """Which jobs a list is about."""
-
-    states: frozenset[str]
-    name: str
-    namespace: str
-    queue: str
-    labels: tuple[tuple[str, str], ...]
-
-    def takes(self, job: Job) -> bool:
-        spec = job.spec
-        if self.namespace and spec.namespace != self.namespace:
-            return False
-        if self.queue and spec.queue != self.queue:
-            return False
-        if self.name and not fnmatchcase(spec.name, self.name):
-            return False
-        if self.labels and not frozenset(self.labels) <= frozenset(spec.labels):
-            return False
-        return not self.states or job_state(job).value in self.states
 
 
 async def jobs_page(call: Call) -> dict[str, Any]:

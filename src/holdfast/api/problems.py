@@ -1,6 +1,7 @@
 """Why a request got no other answer: stable codes, each with its status and its title."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from holdfast.wire.bodies import Problem
@@ -65,3 +66,12 @@ class Declined(Exception):
             trace_id=trace_id,
             extra=self.extra,
         )
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """A duration, a size or an instant that cannot be read in here is the asker's to mend."""
+    try:
+        yield
+    except (ValueError, OverflowError) as error:
+        raise Declined("invalid", str(error)) from error

@@ -1,57 +1,283 @@
-"""The wire as the web server reads it, with bounds on what a stranger may send before asking.
+"""HTTP/1.1 as the server speaks it, straight on the parser: no framework stands between.
 
-Nobody has shown a token while the head of a request arrives, so it must be short and come soon.
+Workers ask thousands of times a second, and a thousand idle ones still ask hundreds of times, so
+what every request pays is paid here. What a connection owes: requests are answered in their order,
+one at a time; a body is held back while nobody takes it; a head must be short and come soon,
+because nobody has shown a token while it arrives.
 """
 
 import asyncio
-from typing import Any, Final
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from logging import getLogger
+from typing import Any, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
+import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.server import ServerState
+
+from holdfast.api.asked import Asked
+from holdfast.api.response import CLOSING, STATUS_LINES, Response, Streamed
+
+log = getLogger("holdfast")
+requests_log = getLogger("uvicorn.access")
 
 HEAD_BYTES: Final = 64 * 1024
 HEAD_S: Final = 30.0
 
+Respond = Callable[[Asked], Awaitable[Response | Streamed]]
+"""Answer a request, whatever comes of it."""
 
-class BoundedHead(HttpToolsProtocol):
-    """Closes a connection whose request has no end to its head."""
+BODY_HELD: Final = 64 * 1024
+"""So much of a body is read ahead of whoever takes it."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+
+class Request(Asked):
+    """A request with what only its connection must know. `waits`: its asker sends the body only
+    when told to go on."""
+
+    keep_alive = True
+    waits = False
+    version = "1.1"
+
+
+class Talk(asyncio.Protocol):
+    """One connection. The web server makes it, counts it, and asks it to end."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._respond = cast(Respond, config.app)
+        self._keep_alive_s = config.timeout_keep_alive
+        self._logs_requests = config.access_log
+        self._state = server_state
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        # Whoever sends more after a request that closes is answered all the same.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._transport: asyncio.Transport
+        self._flow: FlowControl
+        self._client = ""
+        self._timer: asyncio.TimerHandle | None = None
+        # Whether a head arrives, how much of it came, and whether it began only now.
         self._is_head = True
         self._head_bytes = 0
-        self._deadline: asyncio.TimerHandle | None = None
+        self._is_untimed = False
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        # The request that is arriving, and those that wait for their turn; the first is answered.
+        self._arriving: Request | None = None
+        self._line: deque[Request] = deque()
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._expect_head()
+    # What the event loop tells.
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._forget_deadline()
-        super().connection_lost(exc)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # What the faster loop gives is no instance of what it stands for.
+        self._transport = cast(asyncio.Transport, transport)
+        self._flow = FlowControl(self._transport)
+        peer = transport.get_extra_info("peername")
+        self._client = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else ""
+        self._state.connections.add(self)  # type: ignore[arg-type]
+        self._set_timer(HEAD_S)
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        if not self._is_head:
-            self._expect_head()
-
-    def on_headers_complete(self) -> None:
-        self._is_head = False
-        self._forget_deadline()
-        super().on_headers_complete()
+    def connection_lost(self, error: Exception | None) -> None:
+        self._state.connections.discard(self)
+        self._forget_timer()
+        for request in self._line:
+            request.leave()
+        self._flow.resume_writing()
 
     def data_received(self, data: bytes) -> None:
         if self._is_head:
             self._head_bytes += len(data)
-        super().data_received(data)
-        if self._is_head and self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too long.")
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # Nothing but this is spoken here; it is answered as if it had not been asked.
+            pass
+        except httptools.HttpParserError:
+            self._send_bad_request("Invalid HTTP request received.")
+            return
+        if not self._is_head or self._transport.is_closing():
+            return
+        if self._head_bytes > HEAD_BYTES:
+            self._send_bad_request("The head of the request is too long.")
+        elif self._is_untimed:
+            self._is_untimed = False
+            self._set_timer(HEAD_S)
 
-    def _expect_head(self) -> None:
-        self._is_head, self._head_bytes = True, 0
-        self._forget_deadline()
-        self._deadline = self.loop.call_later(HEAD_S, self.transport.close)
+    def pause_writing(self) -> None:
+        self._flow.pause_writing()
 
-    def _forget_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def resume_writing(self) -> None:
+        self._flow.resume_writing()
+
+    def shutdown(self) -> None:
+        """The web server leaves: what is asked is answered, nothing more is taken."""
+        if self._line:
+            self._line[-1].keep_alive = False
+        else:
+            self._transport.close()
+
+    # What the parser finds.
+
+    def on_message_begin(self) -> None:
+        self._url, self._headers = b"", {}
+        if not self._is_head:
+            self._is_head = self._is_untimed = True
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # The first of a name counts.
+        self._headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+
+    def on_headers_complete(self) -> None:
+        self._is_head, self._head_bytes, self._is_untimed = False, 0, False
+        self._forget_timer()
+        path, query = _target(self._url)
+        parser = self._parser
+        request = Request(
+            parser.get_method().decode("ascii"), path, query, self._headers, more=self._go_on
+        )
+        request.version = parser.get_http_version()
+        request.keep_alive = request.version != "1.0" and parser.should_keep_alive()
+        request.waits = self._headers.get("expect", "").lower() == "100-continue"
+        self._arriving = request
+        self._line.append(request)
+        if len(self._line) == 1:
+            self._begin(request)
+        else:
+            self._flow.pause_reading()
+
+    def on_body(self, body: bytes) -> None:
+        request = self._arriving
+        # Who was answered before it had said everything is not listened to any more.
+        if request is not None and self._line and self._line[-1] is request:
+            request.add(body)
+            if request.unread > BODY_HELD:
+                self._flow.pause_reading()
+
+    def on_message_complete(self) -> None:
+        if self._arriving is not None:
+            self._arriving.end()
+            self._arriving = None
+
+    # Answers.
+
+    def _go_on(self) -> None:
+        """The body is wanted by whoever answers the first in line."""
+        request = self._line[0]
+        if request.waits and not self._transport.is_closing():
+            request.waits = False
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._flow.resume_reading()
+
+    def _begin(self, request: Request) -> None:
+        # By the time it runs, a body that came with its head is whole.
+        task = self._loop.create_task(self._answer(request))
+        self._state.tasks.add(task)
+        task.add_done_callback(self._state.tasks.discard)
+
+    async def _answer(self, request: Request) -> None:
+        try:
+            response = await self._respond(request)
+            if isinstance(response, Streamed):
+                await self._send_stream(request, response)
+            elif not self._transport.is_closing():
+                self._send(request, response)
+            self._next(request)
+        except BaseException as error:
+            # Half an answer must not be taken for a whole one.
+            self._transport.abort()
+            if not isinstance(error, Exception):
+                raise
+            log.exception("an answer broke off, and that is a bug of ours")
+
+    def _send(self, request: Request, response: Response) -> None:
+        head = self._head(request, response.status, response.lines, closes=response.closes)
+        has_body = request.method != "HEAD"
+        self._transport.write(head + response.content if has_body else head)
+
+    async def _send_stream(self, request: Request, response: Streamed) -> None:
+        how = b"" if response.sized else b"transfer-encoding: chunked\r\n"
+        transport, has_body = self._transport, request.method != "HEAD"
+        if not transport.is_closing():
+            transport.write(self._head(request, 200, response.lines + how))
+        async with aclosing(response.chunks):
+            async for chunk in response.chunks:
+                await self._flow.drain()
+                if transport.is_closing():
+                    return
+                if chunk and has_body:
+                    sized = chunk if response.sized else b"%x\r\n%b\r\n" % (len(chunk), chunk)
+                    transport.write(sized)
+        if not response.sized and has_body and not transport.is_closing():
+            transport.write(b"0\r\n\r\n")
+
+    def _head(
+        self, request: Request, status: int, lines: bytes, *, closes: bool = False
+    ) -> bytes:
+        if self._logs_requests:
+            target = f"{request.path}?{request.query.decode('latin-1')}".rstrip("?")
+            requests_log.info(
+                '%s - "%s %s HTTP/%s" %d',
+                self._client, request.method, target, request.version, status,
+            )  # fmt: skip
+        if closes:
+            request.keep_alive = False
+        closing = b"" if request.keep_alive or closes else CLOSING
+        return b"".join((STATUS_LINES[status], self._usual_lines(), lines, closing, b"\r\n"))
+
+    def _usual_lines(self) -> bytes:
+        return b"".join([b"%b: %b\r\n" % pair for pair in self._state.default_headers])
+
+    def _next(self, request: Request) -> None:
+        """The first in line has its answer; now the one behind it."""
+        self._state.total_requests += 1
+        self._line.popleft()
+        if self._transport.is_closing():
+            return
+        if not request.keep_alive:
+            self._transport.close()
+            return
+        self._flow.resume_reading()
+        if self._line:
+            self._begin(self._line[0])
+        elif not self._is_head:
+            self._set_timer(self._keep_alive_s)
+
+    def _send_bad_request(self, why: str) -> None:
+        """What came is no request, so nobody knows in which form an answer is wanted."""
+        lines = f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(why)}\r\n"
+        head = (STATUS_LINES[400], self._usual_lines(), lines.encode(), CLOSING, b"\r\n")
+        self._transport.write(b"".join((*head, why.encode())))
+        self._transport.close()
+
+    # Patience.
+
+    def _set_timer(self, seconds: float) -> None:
+        self._forget_timer()
+        self._timer = self._loop.call_later(seconds, self._transport.close)
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _target(url: bytes) -> tuple[str, bytes]:
+    """The path as it was sent, and what follows it."""
+    if url.startswith(b"/") and b"#" not in url:
+        path, _, query = url.partition(b"?")
+    else:
+        parsed = httptools.parse_url(url)
+        path, query = parsed.path or b"/", parsed.query or b""
+    return path.decode("latin-1"), query

@@ -18,7 +18,7 @@ from holdfast.api.crew import Crew
 from holdfast.api.listening import CannotListen
 from holdfast.api.manager import READY, STOPPING, show_life, tell_manager
 from holdfast.api.plan import Adjust, Again, Plan
-from holdfast.api.protocol import BoundedHead
+from holdfast.api.protocol import Talk
 from holdfast.api.service import Service
 from holdfast.api.signals import Stop, dump, obeyed
 from holdfast.coordinator.ports import Faults
@@ -150,8 +150,9 @@ def _config(api: Api, plan: Plan) -> uvicorn.Config:
         check_certificate(plan)
         tls = {"ssl_certfile": plan.tls_cert, "ssl_keyfile": plan.tls_key}
     config = uvicorn.Config(
-        api,
-        http=BoundedHead,
+        api.respond,
+        interface="asgi3",
+        http=Talk,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -41,7 +41,7 @@ class Listener:
         self.closed = False
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
-        self._news = asyncio.Event()
+        self._news: asyncio.Future[None] | None = None
 
     def tell(self, message: AnyMessage) -> None:
         frame = packed(message)
@@ -49,21 +49,28 @@ class Listener:
         self._unsent_bytes += len(frame)
         if self._unsent_bytes > MOST_UNSENT:
             self.close()
-        self._news.set()
+        self._ring()
 
     def close(self) -> None:
         self.closed = True
-        self._news.set()
+        self._ring()
+
+    def _ring(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
     async def frames(self) -> AsyncIterator[bytes]:
         """What there is to send, as it comes, and a sign of life where nothing comes."""
         self.tell(Opened(self.name))
+        loop = asyncio.get_running_loop()
         while True:
-            try:
-                await asyncio.wait_for(self._news.wait(), ALIVE_S)
-            except TimeoutError:
-                self.tell(Alive())
-            self._news.clear()
+            if not self._unsent and not self.closed:
+                self._news = loop.create_future()
+                silence = loop.call_later(ALIVE_S, self.tell, Alive())
+                try:
+                    await self._news
+                finally:
+                    silence.cancel()
             frames, self._unsent, self._unsent_bytes = self._unsent, [], 0
             if frames:
                 yield b"".join(frames)

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.api.call import Answer, Call, job_of
 from holdfast.api.outcomes import Ending, ends_of, outcomes_in
 from holdfast.api.paging import tasks_page
-from holdfast.api.problems import Declined
+from holdfast.api.problems import Declined, understood
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import HistoryGone, Told
 from holdfast.coordinator.serving import Served
@@ -99,11 +99,9 @@ async def cancel(call: Call) -> Answer:
 async def reschedule(call: Call) -> Answer:
     """Move the earliest time of a waiting task: after a delay, at an instant, or now."""
     body: Reschedule = call.body
-    try:
+    with understood():
         delay_ms = duration_ms(body.delay or None, "delay")
         not_before = instant_of(body.not_before, "not_before")
-    except (ValueError, OverflowError) as error:
-        raise Declined("invalid", str(error)) from error
     if delay_ms and not_before:
         raise Declined("invalid", "give a delay or an instant, not both")
     await call.execute(

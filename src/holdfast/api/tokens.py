@@ -4,8 +4,8 @@ from typing import Any
 
 from holdfast.api.call import Answer, Call
 from holdfast.api.identity import new_secret
-from holdfast.api.problems import Declined
-from holdfast.coordinator.views import rfc3339
+from holdfast.api.problems import Declined, understood
+from holdfast.coordinator.views import calendar_time, rfc3339
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.ids import NEVER, Instant
@@ -25,9 +25,7 @@ async def list_tokens(call: Call) -> Answer:
                 "scopes": list(token.scopes),
                 "worker": token.worker or None,
                 "issued_at": rfc3339(call.service.wall(token.issued_at)),
-                "expires_at": (
-                    None if token.expires_wall == NEVER else rfc3339(token.expires_wall)
-                ),
+                "expires_at": calendar_time(token.expires_wall),
             }
             for token in state.tokens.values()
         ]
@@ -38,10 +36,8 @@ async def list_tokens(call: Call) -> Answer:
 async def issue(call: Call) -> Answer:
     """Make a token. Its secret is in this answer and nowhere else."""
     body: NewToken = call.body
-    try:
+    with understood():
         ttl_ms = duration_ms(body.ttl or None, "ttl")
-    except ValueError as error:
-        raise Declined("invalid", str(error)) from error
     if body.worker and body.scopes != ["worker"]:
         raise Declined("invalid", "only a token with the scope worker alone belongs to a worker")
     secret = new_secret()

@@ -1,7 +1,7 @@
 """Watching jobs over a stream."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
 from holdfast.api.call import Answer, Call, Stream
@@ -22,7 +22,7 @@ async def listen(call: Call) -> Stream:
     return Stream(CONTENT_TYPE, _frames(call, listener))
 
 
-async def _frames(call: Call, listener: Listener) -> AsyncIterator[bytes]:
+async def _frames(call: Call, listener: Listener) -> AsyncGenerator[bytes, None]:
     leaving = asyncio.ensure_future(_close_when_gone(call, listener))
     try:
         async for frames in listener.frames():

@@ -1,7 +1,7 @@
 """Workers as far as they are known, and the leases they hold."""
 
 from heapq import nsmallest
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -9,16 +9,15 @@ from holdfast.api.call import Answer, Call
 from holdfast.api.paging import MOST, USUAL, page
 from holdfast.api.problems import Declined
 from holdfast.coordinator.seats import Worker
-from holdfast.coordinator.views import rfc3339
+from holdfast.coordinator.views import View, rfc3339, time_of
 from holdfast.core import commands as c
-from holdfast.core.ids import NEVER, WorkerId, attempt_name
+from holdfast.core.ids import WorkerId, attempt_name
 from holdfast.core.state import State
 from holdfast.core.task import Task
 from holdfast.wire.bodies import Reason
 
-View = dict[str, Any]
-
 SILENT: Final = "SILENT"
+GONE: Final = "GONE"
 
 
 async def list_workers(call: Call) -> Answer:
@@ -138,7 +137,8 @@ def _view(call: Call, state: State, name: WorkerId) -> View:
         "seen_at": rfc3339(call.service.wall(seat.seen_at)),
         "missed_renewals": registry.missed(seat) if seat.send is None else 0,
         "slots": seat.capacity.slots,
-        "occupied": seat.occupied,
+        "occupied": len(seat.held_slots(state) or range(seat.capacity.slots)),
+        "lingering": len(seat.lingering),
         "cpus": seat.capacity.cpus_milli / 1_000,
         "memory_bytes": seat.capacity.memory_bytes,
         "gpus": seat.capacity.gpus,
@@ -148,7 +148,7 @@ def _view(call: Call, state: State, name: WorkerId) -> View:
 
 def _state(seat: Worker, *, cordoned: bool, held: int, alive: bool) -> str:
     if not alive:
-        return SILENT
+        return GONE if seat.has_left else SILENT
     if seat.draining:
         return "DRAINING" if held or not cordoned else "DRAINED"
     if cordoned:
@@ -157,9 +157,6 @@ def _state(seat: Worker, *, cordoned: bool, held: int, alive: bool) -> str:
 
 
 def _lease(call: Call, task: Task) -> View:
-    wall = call.service.wall
-    expires = None if task.expires_at == NEVER else rfc3339(wall(task.expires_at))
-    started = None if task.started_at == NEVER else rfc3339(wall(task.started_at))
     return {
         "lease_id": int(task.lease_id),
         "attempt": attempt_name(task.job_id, task.index, task.attempt),
@@ -168,6 +165,6 @@ def _lease(call: Call, task: Task) -> View:
         "state": task.state.name,
         "worker": task.worker,
         "incarnation": task.incarnation,
-        "expires_at": expires,
-        "started_at": started,
+        "expires_at": time_of(task.expires_at, call.service.wall),
+        "started_at": time_of(task.started_at, call.service.wall),
     }

@@ -126,7 +126,11 @@ def find_server(
     if not token.value and (is_near(url.value) or url.value == written.value):
         token = _read(usual)
     if not (token.value.isascii() and token.value.isprintable()) or " " in token.value:
-        raise Trouble(f"{token.source} holds no token: a token is one word.", USAGE)
+        raise Trouble(
+            f"{token.source} holds no token: a token is one word, as `holdfast token create` "
+            "prints it.",
+            USAGE,
+        )
     named = [] if server is None else [f"--server {typed_text(server)}"]
     if token_file is not None:
         named.append(f"--token-file {typed_text(str(token_file))}")
@@ -168,7 +172,11 @@ def _token(known: Mapping[str, str], file: str, source: str, *, is_flag: bool) -
         return Told("", "")
     found = _read(Path(file))
     if not found.value:
-        raise Trouble(f"there is no token in {file}, named by {source}.", USAGE)
+        raise Trouble(
+            f"there is no token in {file}, named by {source}. `holdfast doctor` says which files "
+            "are looked at; `holdfast token create` makes a token.",
+            USAGE,
+        )
     return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.cli.asking import Asker
-from holdfast.cli.errors import CODES, CONFLICT, Trouble
+from holdfast.cli.errors import Trouble, code_of
 
 
 def brought(asker: Asker, folder: str) -> str:
@@ -31,4 +31,4 @@ def _told() -> Iterator[None]:
     try:
         yield
     except Refused as no:
-        raise Trouble(f"{no}.", CODES.get(no.code, CONFLICT)) from None
+        raise Trouble(f"{no}.", code_of(no.code)) from None

@@ -6,10 +6,11 @@ wrote down for itself; the counts that are printed are counted, not assumed.
 """
 
 import os
-import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -19,12 +20,13 @@ from msgspec import Struct
 from holdfast.cli.errors import REFUSED, Trouble
 from holdfast.cli.folders import FromFolder
 from holdfast.cli.output import emit, typed
-from holdfast.cli.progress import Advance, bar
-from holdfast.cli.sources import Wanted
+from holdfast.cli.progress import Meter, bar
 from holdfast.cli.tables import jobs_table
+from holdfast.cli.unwinding import uninterrupted
 from holdfast.coordinator.inspect import Folder, look_into
 from holdfast.core import events as e
 from holdfast.core.attempt import DEATHS
+from holdfast.wire.wanted import Wanted
 from holdfast.worker.payloads import decode_result
 
 ITEMS: Final = 400
@@ -76,40 +78,31 @@ def crash_demo(folder: Path, *, keep: bool) -> int:
     return 0 if count.is_good else 1
 
 
-class Meter:
-    """How far the job is, as its program was told; a restart is told again from the start."""
-
-    def __init__(self, advance: Advance) -> None:
-        self._advance = advance
-        self.done = 0
-
-    def reached(self, done: int) -> None:
-        if done > self.done:
-            self._advance(done - self.done)
-            self.done = done
-
-
 def _kill_at(data: Path, notes: Path, goal: int, meter: Meter) -> None:
-    with _start(data, notes) as child:
-        try:
-            _follow(child, meter, goal)
-            os.kill(child.pid, signal.SIGKILL)
-            child.wait()
-        finally:
-            child.kill()
+    with _running(data, notes) as child:
+        _follow(child, meter, goal)
+        child.kill()
+        child.wait()
     position = look_into(data).last
     _say(f"killed process {child.pid} ({meter.done}/{ITEMS} done); {position} records are on disk")
 
 
 def _finish(data: Path, notes: Path, meter: Meter) -> None:
-    with _start(data, notes) as child:
-        try:
-            _follow(child, meter, ITEMS)
-            if child.wait() != 0:
-                raise _failed(child)
-        finally:
-            child.kill()
+    with _running(data, notes) as child:
+        _follow(child, meter, ITEMS)
+        if child.wait() != 0:
+            raise _failed(child)
     _say(f"process {child.pid} went on to the end ({meter.done}/{ITEMS} done)")
+
+
+@contextmanager
+def _running(data: Path, notes: Path) -> Iterator["subprocess.Popen[str]"]:
+    """The child, which does not outlive this: it would make anew the folder that goes with us."""
+    with ExitStack() as stack:
+        with uninterrupted():
+            child = stack.enter_context(_start(data, notes))
+            stack.callback(child.kill)
+        yield child
 
 
 def _start(data: Path, notes: Path) -> "subprocess.Popen[str]":
@@ -126,7 +119,8 @@ def _start(data: Path, notes: Path) -> "subprocess.Popen[str]":
 
 
 def _follow(child: "subprocess.Popen[str]", meter: Meter, goal: int) -> None:
-    """Read what the child says until it has come as far as `goal`."""
+    """Read what the child says until it has come as far as `goal`. A child that was started again
+    tells from the start."""
     for line in child.stdout or ():
         meter.reached(int(line))
         if int(line) >= goal:

@@ -14,6 +14,7 @@ from typing import Final
 
 import holdfast
 from holdfast.cli.sample import count_letters
+from holdfast.cli.unwinding import heed
 from holdfast.client.handles import Job
 
 KEY: Final = "crash-demo"
@@ -60,4 +61,6 @@ def main(folder: Path, diary: Diary, count: int) -> None:
 
 
 if __name__ == "__main__":
+    # Whoever starts us holds these signals back until it has noted that it did.
+    heed()
     main(Path(sys.argv[1]), Diary(Path(sys.argv[2])), int(sys.argv[3]))

@@ -134,7 +134,7 @@ def _asked(asker: Asker, name: str, look: Callable[[Asker], Finding]) -> Finding
 
 
 def _workers(asker: Asker) -> Finding:
-    known = asker.get("workers")["workers"]
+    known = [w for w in asker.get("workers")["workers"] if w["state"] != "GONE"]
     silent = [str(worker["name"]) for worker in known if worker["state"] == "SILENT"]
     alive = len(known) - len(silent)
     if not alive:

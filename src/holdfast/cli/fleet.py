@@ -9,28 +9,17 @@ import click
 
 from holdfast.cli.asking import Asker, asking
 from holdfast.cli.errors import NOT_FOUND, Trouble
-from holdfast.cli.options import output_option, server_options, watch_option
-from holdfast.cli.output import (
-    TABLES,
-    Column,
-    View,
-    clean,
-    draw,
-    draw_fields,
-    emit_list,
-    emit_one,
-    note,
-)
+from holdfast.cli.options import output_option, reason_option, server_options, watch_option
+from holdfast.cli.output import TABLES, View, clean, draw_fields, emit_list, emit_one, note
 from holdfast.cli.placing import named
 from holdfast.cli.spans import age, clock, size
-from holdfast.cli.tables import wall_of
+from holdfast.cli.tables import cell, number, table_of, wall_of, words
 from holdfast.cli.watched import watched
 from holdfast.wire.bodies import Reason
 from holdfast.wire.http import Rejected
 
 LEASES_SHOWN: Final = 50
 
-_reason = click.option("--reason", default="", help="Why; it is recorded.")
 _names = click.argument("names", metavar="NAME...", nargs=-1, required=True)
 
 
@@ -83,7 +72,7 @@ def show_worker(name: str, server: str | None, token_file: Path | None, form: st
 
 @click.command()
 @_names
-@_reason
+@reason_option
 @server_options
 def cordon(
     names: tuple[str, ...], reason: str, server: str | None, token_file: Path | None
@@ -100,7 +89,7 @@ def cordon(
 
 @click.command()
 @_names
-@_reason
+@reason_option
 @server_options
 def uncordon(
     names: tuple[str, ...], reason: str, server: str | None, token_file: Path | None
@@ -114,7 +103,7 @@ def uncordon(
 
 @click.command()
 @_names
-@_reason
+@reason_option
 @click.option("--wait", is_flag=True, help="Wait until they hold nothing any more.")
 @server_options
 @output_option
@@ -128,15 +117,17 @@ def drain(
 ) -> None:
     """Cordon workers and ask back what they have not begun; what runs is finished."""
     with asking(server, token_file) as asker:
-        views = []
+        views: list[View] = []
         for name in names:
             told = asker.post("workers", name, "drain", body=Reason(reason=reason))
-            if wait:
-                told["left"] = _until_empty(asker, name)
             views.append({"name": name, **told})
-    columns = [Column("WORKER"), Column("ASKED BACK", right=True), Column("LEFT", right=True)]
-    rows = [[view["name"], view["recalled"], view["left"]] for view in views]
-    emit_list(form, "workers", views, draw(columns, rows))
+        # All of them are drained before one is waited for.
+        for view in views if wait else ():
+            view["left"] = _until_empty(asker, view["name"])
+    drawn = table_of(
+        views, cell("WORKER", "name"), number("ASKED BACK", "recalled"), number("LEFT", "left")
+    )
+    emit_list(form, "workers", views, drawn)
 
 
 def _until_empty(asker: Asker, name: str) -> int:
@@ -150,47 +141,48 @@ def _until_empty(asker: Asker, name: str) -> int:
 
 def workers_table(views: Sequence[View], *, wide: bool = False) -> str:
     """Workers as rows. What is not known of one that is silent is left out."""
-    columns = [
-        Column("WORKER", elastic=True),
-        Column("STATE"),
-        Column("BUSY", right=True),
-        Column("CPUS", right=True),
-        Column("MEMORY", right=True),
-        Column("GPUS", right=True),
-        Column("LEASES", right=True),
-        Column("HOST", elastic=True),
-        Column("SEEN", right=True),
-        Column("WHY", elastic=True),
-    ]
-    if wide:
-        columns += [Column("PID", right=True), Column("VERSION")]
-        columns += [Column("RESOURCES"), Column("ATTRIBUTES")]
-    return draw(columns, [_row(view, wide=wide) for view in views])
+    more = (
+        number("PID", lambda view: view.get("pid")),
+        cell("VERSION", lambda view: view.get("version")),
+        cell("RESOURCES", _resources),
+        cell("ATTRIBUTES", _attributes),
+    )
+    return table_of(
+        views,
+        words("WORKER", "name"),
+        cell("STATE", "state"),
+        number("BUSY", lambda view: _slots(view, "/")),
+        number("CPUS", _cpus),
+        number("MEMORY", _memory),
+        number("GPUS", lambda view: view.get("gpus") or None),
+        number("LEASES", lambda view: view["leases"] or None),
+        words("HOST", lambda view: view.get("host")),
+        number("SEEN", _seen),
+        words("WHY", lambda view: view["reason"] or ("cordoned" if view["cordoned"] else None)),
+        *(more if wide else ()),
+    )
 
 
-def _row(view: View, *, wide: bool) -> list[object]:
+def _slots(view: View, of: str) -> str | None:
+    return f"{view['occupied']}{of}{view['slots']}" if "slots" in view else None
+
+
+def _cpus(view: View) -> str | None:
+    return f"{view['cpus']:g}" if "cpus" in view else None
+
+
+def _memory(view: View) -> str | None:
     memory = view.get("memory_bytes")
-    row: list[object] = [
-        view["name"],
-        view["state"],
-        f"{view['occupied']}/{view['slots']}" if "slots" in view else None,
-        f"{view['cpus']:g}" if "cpus" in view else None,
-        size(memory) if memory else None,
-        view.get("gpus") or None,
-        view["leases"] or None,
-        view.get("host"),
-        _seen(view),
-        view["reason"] or ("cordoned" if view["cordoned"] else None),
-    ]
-    if wide:
-        offered = ", ".join(named(view.get("resources") or {}))
-        row += [view.get("pid"), view.get("version"), offered, _attributes(view)]
-    return row
+    return size(memory) if memory else None
 
 
 def _seen(view: View) -> str | None:
     seen = view.get("seen_at")
     return None if seen is None else age(time.time_ns() // 1_000_000 - wall_of(seen))
+
+
+def _resources(view: View) -> str:
+    return ", ".join(named(view.get("resources") or {}))
 
 
 def _attributes(view: View) -> str:
@@ -200,7 +192,7 @@ def _attributes(view: View) -> str:
 def worker_text(view: View) -> str:
     """One worker in words, with what it holds."""
     leases: list[View] = view["leases"]
-    memory = view.get("memory_bytes")
+    occupied = _slots(view, " of ")
     fields: list[tuple[str, object]] = [
         ("worker", view["name"]),
         ("state", view["state"]),
@@ -213,11 +205,11 @@ def worker_text(view: View) -> str:
         ("since", view.get("since")),
         ("seen", view.get("seen_at")),
         ("missed", view.get("missed_renewals") or None),
-        ("slots", f"{view['occupied']} of {view['slots']} occupied" if "slots" in view else None),
-        ("cpus", f"{view['cpus']:g}" if "cpus" in view else None),
-        ("memory", size(memory) if memory else None),
+        ("slots", f"{occupied} occupied" if occupied else None),
+        ("cpus", _cpus(view)),
+        ("memory", _memory(view)),
         ("gpus", view.get("gpus") or None),
-        ("resources", ", ".join(named(view.get("resources") or {}))),
+        ("resources", _resources(view)),
         ("attributes", _attributes(view)),
         ("leases", len(leases)),
     ]
@@ -230,18 +222,11 @@ def worker_text(view: View) -> str:
 
 
 def leases_table(leases: Sequence[View]) -> str:
-    columns = [
-        Column("ATTEMPT"),
-        Column("STATE"),
-        Column("LEASE", right=True),
-        Column("STARTED UTC"),
-        Column("EXPIRES UTC"),
-    ]
-    rows = [
-        [
-            *(lease[name] for name in ("attempt", "state", "lease_id")),
-            *(clock(lease[name]) for name in ("started_at", "expires_at")),
-        ]
-        for lease in leases
-    ]
-    return draw(columns, rows)
+    return table_of(
+        leases,
+        cell("ATTEMPT", "attempt"),
+        cell("STATE", "state"),
+        number("LEASE", "lease_id"),
+        cell("STARTED UTC", lambda lease: clock(lease["started_at"])),
+        cell("EXPIRES UTC", lambda lease: clock(lease["expires_at"])),
+    )

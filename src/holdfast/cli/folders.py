@@ -1,13 +1,15 @@
 """Looking into a folder: what its log says now, or said at a moment of the past."""
 
 import time
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from holdfast.cli.errors import NOT_FOUND, Trouble
+from msgspec import structs
+
+from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note, typed
-from holdfast.cli.sources import LAST, Found, Wanted, ambiguous
+from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
+from holdfast.cli.sources import LAST, Found, ambiguous
 from holdfast.coordinator.explaining import job_explained, task_explained
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import (
@@ -21,6 +23,9 @@ from holdfast.coordinator.inspect import (
     undisturbed,
 )
 from holdfast.coordinator.limits import limit_views
+from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
+from holdfast.coordinator.output import OutputGone, OutputStore
+from holdfast.coordinator.outputparts import StreamName
 from holdfast.coordinator.surroundings import Surroundings
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
@@ -28,6 +33,8 @@ from holdfast.core.events import JobsForgotten
 from holdfast.core.ids import Index, Instant, JobId
 from holdfast.core.job import Job, job_state, state_of
 from holdfast.core.transactions import to_json, transaction_of
+from holdfast.wire.output import Output
+from holdfast.wire.wanted import Wanted
 
 
 class FromFolder:
@@ -64,7 +71,7 @@ class FromFolder:
         self._former.clear()
 
     def jobs(self, wanted: Wanted, limit: int = 0) -> Found:
-        found = [job for job in reversed(self.reading.state.jobs.values()) if _takes(wanted, job)]
+        found = [job for job in reversed(self.reading.state.jobs.values()) if wanted.takes(job)]
         shown = found[:limit] if limit else found
         return Found([job_view(job, self.reading.wall) for job in shown], len(found))
 
@@ -83,6 +90,15 @@ class FromFolder:
         found = find_job(reading, text)
         self._former[found.job_id] = reading
         return job_detail(found, reading.wall)
+
+    def await_end(self, job: View, wait_s: float) -> View:
+        """What is read does not change."""
+        return job
+
+    def shelf(self, *, follows: bool) -> Shelf:
+        if follows:
+            raise Trouble("nothing comes into a folder that is only read: leave out -f.", USAGE)
+        return FolderShelf(self.path)
 
     def tasks(
         self, job: View, indices: Sequence[int], states: frozenset[str], limit: int = 0
@@ -139,17 +155,29 @@ class FromFolder:
         return reading, reading.state.job_of(JobId(job["id"]))
 
 
-def _takes(wanted: Wanted, job: Job) -> bool:
-    spec = job.spec
-    if wanted.name and not fnmatchcase(spec.name, wanted.name):
-        return False
-    if wanted.namespace and spec.namespace != wanted.namespace:
-        return False
-    if wanted.queue and spec.queue != wanted.queue:
-        return False
-    if not frozenset(wanted.labels) <= frozenset(spec.labels):
-        return False
-    return not wanted.states or job_state(job).value in wanted.states
+class FolderShelf:
+    """What lies beside a log that nobody need be serving."""
+
+    def __init__(self, data: Path) -> None:
+        self._store = OutputStore(data / OUTPUT_FOLDER)
+
+    def read(self, place: Place, offset: int, wait_s: float = 0) -> Output:
+        name = StreamName(place.job_id, place.index, place.attempt, place.stream)
+        try:
+            piece = self._store.read(name, offset, PIECE_BYTES)
+        except OutputGone as gone:
+            raise Trouble(f"{gone}.", NOT_FOUND) from None
+        # Nothing comes after what is there: nobody looks again.
+        return structs.replace(piece, ended=not piece.content)
+
+    def listed(self, job_id: str, first: int = 0) -> Iterator[tuple[Place, int]]:
+        while True:
+            found = self._store.listed(job_id, first, STREAMS_A_PAGE)
+            for each in found:
+                yield Place(job_id, each.index, each.attempt, each.stream), each.size
+            if len(found) < STREAMS_A_PAGE:
+                return
+            first = found[-1].index + 1
 
 
 def _newest(path: Path, at: Moment | None, limit: int) -> tuple[Folder, list[View]]:

@@ -2,28 +2,27 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
-from holdfast.cli.asking import Asker
-from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
+from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.following import BOTH, Writer, follow_attempt, follow_task, pieces, start_of
 from holdfast.cli.options import server_options
 from holdfast.cli.output import PIPE_CLOSED, View, note
 from holdfast.cli.reading import Look
 from holdfast.cli.selectors import UNFINISHED, find_one_task, find_tasks
-from holdfast.cli.shelves import FolderShelf, Place, ServerShelf, Shelf
+from holdfast.cli.shelves import Place, Shelf
 from holdfast.cli.sources import LAST, Source
 from holdfast.wire.http import Rejected
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-LOOK_MS: Final = 500
+LOOK_S: Final = 0.5
 """How often a job of many tasks is looked through while it is followed."""
-LAST_MS: Final = 3_000
+LAST_S: Final = 3.0
 """How long after its end a job's output may take to arrive."""
 
 
@@ -70,16 +69,8 @@ def task_logs(selector: str, **options: Any) -> None:
 @contextmanager
 def _shelf(options: dict[str, Any]) -> Iterator[tuple[Source, Shelf]]:
     look = Look(options["data"], None, options["server"], options["token_file"])
-    with look.source() as source:
-        asker: Asker | None = getattr(source, "asker", None)
-        if asker is not None:
-            # Whoever follows has time: a server may be started again.
-            with asker.patient() if options["follow"] else nullcontext(asker) as patient:
-                yield source, ServerShelf(patient)
-            return
-        if options["follow"]:
-            raise Trouble("nothing comes into a folder that is only read: leave out -f.", USAGE)
-        yield source, FolderShelf(options["data"] or Path(os.environ["HOLDFAST_DATA_DIR"]))
+    with look.source(is_patient=options["follow"]) as source:
+        yield source, source.shelf(follows=options["follow"])
 
 
 def _print(
@@ -155,21 +146,16 @@ class _Many:
     def print(self) -> None:
         self._round(lasts=not self._follows)
         if self._follows:
-            state = self._job["state"]
-            while state in UNFINISHED:
-                state = self._wait()
+            while self._job["state"] in UNFINISHED:
+                self._job = self._source.await_end(self._job, LOOK_S)
                 self._round()
             # What was printed at the very end is on its way still.
             for place, offset in list(self._offsets.items()):
-                self._read(place, offset, LAST_MS / 1_000)
+                self._read(place, offset, LAST_S)
             self._round()
         self._writer.close()
         if not self._offsets:
             note(f"nothing that job {self._job['id']} has printed is kept")
-
-    def _wait(self) -> str:
-        asker: Asker = self._source.asker  # type: ignore[attr-defined]
-        return str(asker.get("jobs", self._job["id"], wait=f"{LOOK_MS}ms")["state"])
 
     def _round(self, *, lasts: bool = False) -> None:
         """Print what is new. `lasts`: of the last attempt of each task alone."""

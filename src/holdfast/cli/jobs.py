@@ -18,10 +18,11 @@ from holdfast.cli.output import (
 from holdfast.cli.pairs import pairs_of
 from holdfast.cli.reading import Look, reads
 from holdfast.cli.selectors import UNFINISHED, find_jobs
-from holdfast.cli.sources import Source, Wanted
+from holdfast.cli.sources import Source
 from holdfast.cli.tables import job_text, jobs_table
 from holdfast.cli.watched import watched
 from holdfast.core.job import JobState
+from holdfast.wire.wanted import Wanted
 
 F = TypeVar("F", bound=Callable[..., Any])
 

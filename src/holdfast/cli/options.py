@@ -51,6 +51,10 @@ def output_option(command: F) -> F:
     )(command)
 
 
+def reason_option(command: F) -> F:
+    return click.option("--reason", default="", help="Why; it is recorded.")(command)
+
+
 def watch_option(command: F) -> F:
     return click.option("-w", "--watch", is_flag=True, help="Go on showing it as it changes.")(
         command

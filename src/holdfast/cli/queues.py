@@ -5,11 +5,10 @@ from pathlib import Path
 import click
 
 from holdfast.cli.asking import asking
-from holdfast.cli.options import output_option, server_options
-from holdfast.cli.output import TABLES, Column, View, clean, draw, emit_list, note
+from holdfast.cli.options import output_option, reason_option, server_options
+from holdfast.cli.output import View, clean, emit_list, note
+from holdfast.cli.tables import cell, number, table_of, words
 from holdfast.wire.bodies import Reason
-
-_reason = click.option("--reason", default="", help="Why; it is recorded.")
 
 
 @click.command("list")
@@ -19,27 +18,19 @@ def list_queues(server: str | None, token_file: Path | None, form: str) -> None:
     """List the queues that are paused or have something waiting."""
     with asking(server, token_file) as asker:
         views: list[View] = asker.get("queues")["queues"]
-    columns = [
-        Column("QUEUE", elastic=True),
-        Column("STATE"),
-        Column("WAITING JOBS", right=True),
-        Column("WHY", elastic=True),
-    ]
-    rows = [
-        [
-            view["name"],
-            "PAUSED" if view["paused"] else "OPEN",
-            view["waiting_jobs"],
-            view["reason"],
-        ]
-        for view in views
-    ]
-    emit_list(form, "queues", views, draw(columns, rows) if form in TABLES else "")
+    drawn = table_of(
+        views,
+        words("QUEUE", "name"),
+        cell("STATE", lambda view: "PAUSED" if view["paused"] else "OPEN"),
+        number("WAITING JOBS", "waiting_jobs"),
+        words("WHY", "reason"),
+    )
+    emit_list(form, "queues", views, drawn)
 
 
 @click.command()
 @click.argument("name")
-@_reason
+@reason_option
 @server_options
 def pause(name: str, reason: str, server: str | None, token_file: Path | None) -> None:
     """Give nothing more of a queue out; what runs goes on."""
@@ -53,7 +44,7 @@ def pause(name: str, reason: str, server: str | None, token_file: Path | None) -
 
 @click.command()
 @click.argument("name")
-@_reason
+@reason_option
 @server_options
 def resume(name: str, reason: str, server: str | None, token_file: Path | None) -> None:
     """Give a queue out again."""

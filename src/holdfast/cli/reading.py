@@ -30,8 +30,9 @@ class Look(Struct, frozen=True):
     token_file: Path | None = None
 
     @contextmanager
-    def source(self) -> Iterator[Source]:
-        """The folder that was named; where none was, the server."""
+    def source(self, *, is_patient: bool = False) -> Iterator[Source]:
+        """The folder that was named; where none was, the server. `is_patient`: somebody waits
+        anyway, and a server may be started again meanwhile."""
         path = self._folder()
         if path is not None:
             from holdfast.cli.folders import FromFolder
@@ -48,7 +49,11 @@ class Look(Struct, frozen=True):
         from holdfast.cli.servers import FromServer
 
         with asking(self.server, self.token_file) as asker:
-            yield FromServer(asker)
+            if not is_patient:
+                yield FromServer(asker)
+                return
+            with asker.patient() as patient:
+                yield FromServer(patient)
 
     def _folder(self) -> Path | None:
         if self.data is not None and self.server is not None:

@@ -7,7 +7,7 @@ from holdfast.cli.asking import Asker
 from holdfast.cli.errors import INTERRUPTED
 from holdfast.cli.following import Writer, follow_task
 from holdfast.cli.output import View, clean, note
-from holdfast.cli.shelves import ServerShelf
+from holdfast.cli.servers import ServerShelf
 from holdfast.cli.waiting import outcome_of, until_ended
 from holdfast.wire.bodies import Reason
 from holdfast.wire.http import Rejected, Unreachable

@@ -6,10 +6,15 @@ from typing import Final
 
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View
-from holdfast.cli.sources import Source, Wanted
+from holdfast.cli.sources import Source
+from holdfast.core.task import FINISHED
+from holdfast.wire.wanted import Wanted
 
 ALL: Final = "all"
 UNFINISHED: Final = frozenset({"PENDING", "RUNNING"})
+"""The states of jobs that have not ended."""
+ENDED: Final = frozenset(state.name for state in FINISHED)
+"""The states of tasks that have."""
 
 _SPAN: Final = re.compile(r"(\d{1,15})(?:-(\d{1,15})(?::(\d{1,15}))?)?")
 _RANGE: Final = re.compile(r"\d{1,15}-\d{1,15}(?::\d{1,15})?")
@@ -99,6 +104,14 @@ def find_one_task(source: Source, text: str) -> tuple[View, int]:
             f"{text} means {len(indices):,} tasks: name one, such as {job['id']}/0.", USAGE
         )
     return job, indices[0]
+
+
+def find_named_tasks(source: Source, text: str) -> tuple[View, range]:
+    """The tasks meant by `JOB/3` or `JOB/3-7`; a job alone must have only one."""
+    if "/" in text:
+        return find_tasks(source, text)
+    job, index = find_one_task(source, text)
+    return job, range(index, index + 1)
 
 
 def _without_tasks(source: Source, job: View) -> Trouble:

@@ -8,8 +8,11 @@ from typing import Any, Final
 from holdfast.cli.asking import Asker
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
-from holdfast.cli.sources import LAST, Found, Wanted, ambiguous
+from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
+from holdfast.cli.sources import LAST, Found, ambiguous
 from holdfast.wire.http import Rejected
+from holdfast.wire.output import Output
+from holdfast.wire.wanted import Wanted
 
 PAGE: Final = 1_000
 
@@ -79,6 +82,12 @@ class FromServer:
             NOT_FOUND,
         )
 
+    def await_end(self, job: View, wait_s: float) -> View:
+        return self.asker.get("jobs", job["id"], wait=f"{round(wait_s * 1_000)}ms")
+
+    def shelf(self, *, follows: bool) -> Shelf:
+        return ServerShelf(self.asker)
+
     def _newest(self) -> View | None:
         found = self.jobs(Wanted(), 1).views
         return found[0] if found else None
@@ -134,6 +143,28 @@ class FromServer:
             cursor = told["next"]
             if cursor is None:
                 return
+
+
+class ServerShelf:
+    """What a server keeps."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def read(self, place: Place, offset: int, wait_s: float = 0) -> Output:
+        # A place is made of a known job and of numbers, so it needs no spelling out.
+        path = f"/api/v1/logs/{place.job_id}/{place.index}/{place.attempt}/{place.stream}"
+        wait = f"{round(wait_s * 1_000)}ms" if wait_s else ""
+        return self._asker.http.get(path, Output, offset=offset, limit=PIECE_BYTES, wait=wait)
+
+    def listed(self, job_id: str, first: int = 0) -> Iterator[tuple[Place, int]]:
+        cursor: str | None = str(first)
+        while cursor is not None:
+            page = self._asker.get("jobs", job_id, "logs", cursor=cursor, limit=STREAMS_A_PAGE)
+            for each in page["logs"]:
+                place = Place(job_id, each["index"], each["attempt"], each["stream"])
+                yield place, each["size"]
+            cursor = page["next"]
 
 
 def _until(views: Iterator[View], last: int) -> Iterator[View]:

@@ -8,19 +8,11 @@ from msgspec import Struct
 
 from holdfast.cli.errors import USAGE, Trouble
 from holdfast.cli.output import View, note
+from holdfast.cli.shelves import Shelf
+from holdfast.wire.wanted import Wanted
 
 LAST: Final = "last"
 SHOWN: Final = 5
-
-
-class Wanted(Struct, frozen=True, kw_only=True):
-    """Which jobs a list is about. No states: those in any."""
-
-    states: frozenset[str] = frozenset()
-    name: str = ""
-    namespace: str = ""
-    queue: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
 
 
 class Found(Struct, frozen=True):
@@ -67,6 +59,14 @@ class Source(Protocol):
 
     def job(self, text: str) -> View:
         """The one job meant by an id, the beginning of one, or `last`."""
+        ...
+
+    def await_end(self, job: View, wait_s: float) -> View:
+        """The job when it has ended, or when so much time has passed."""
+        ...
+
+    def shelf(self, *, follows: bool) -> Shelf:
+        """Where the output of its tasks is read. `follows`: more is waited for."""
         ...
 
     def tasks(

@@ -2,16 +2,18 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
+from msgspec import Struct
 
 from holdfast.cli.asking import Asker, asking
 from holdfast.cli.edits import edits_of, set_option
 from holdfast.cli.errors import NOT_FOUND, REFUSED, USAGE, Trouble, advised, code_of
 from holdfast.cli.instants import instant
-from holdfast.cli.options import output_option, server_options
+from holdfast.cli.options import output_option, reason_option, server_options
 from holdfast.cli.output import (
     TABLES,
     Column,
@@ -20,7 +22,14 @@ from holdfast.cli.output import (
     emit_list,
     note,
 )
-from holdfast.cli.selectors import UNFINISHED, find_jobs, find_one_task, find_tasks, names_several
+from holdfast.cli.selectors import (
+    ENDED,
+    UNFINISHED,
+    find_jobs,
+    find_named_tasks,
+    find_tasks,
+    names_several,
+)
 from holdfast.cli.servers import FromServer
 from holdfast.cli.tables import jobs_table, tasks_table
 from holdfast.wire.bodies import Reason, Reschedule, Retries
@@ -28,129 +37,109 @@ from holdfast.wire.http import Rejected
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ENDED: Final = frozenset({"SUCCEEDED", "QUARANTINED", "KILLED", "UNSCHEDULABLE"})
-MANY: Final = 1
 
-_reason = click.option("--reason", default="", help="Why; it is recorded.")
-_dry_run = click.option(
-    "--dry-run", is_flag=True, help="Show what it would be done to; do nothing."
-)
-_yes = click.option("-y", "--yes", is_flag=True, help="Do not ask, however many they are.")
+class Order(Struct, frozen=True, kw_only=True):
+    """How a person wants something done, where it may be done to many."""
+
+    reason: str
+    dry_run: bool
+    yes: bool
+    server: str | None
+    token_file: Path | None
+    form: str
+
+
+def _orders(command: F) -> F:
+    """The options of every such command, given to it as one `order`."""
+
+    @wraps(command)
+    def ordered(**told: Any) -> Any:
+        order = Order(**{name: told.pop(name) for name in Order.__struct_fields__})
+        return command(order=order, **told)
+
+    dry_run = click.option(
+        "--dry-run", is_flag=True, help="Show what it would be done to; do nothing."
+    )
+    yes = click.option("-y", "--yes", is_flag=True, help="Do not ask, however many they are.")
+    return cast(F, reason_option(dry_run(yes(server_options(output_option(ordered))))))
 
 
 @click.command("cancel")
 @click.argument("selectors", metavar="JOB...", nargs=-1, required=True)
-@_reason
 @click.option("--prefix", is_flag=True, help="Take the beginning of an id for the whole.")
-@_dry_run
-@_yes
-@server_options
-@output_option
-def cancel_job(
-    selectors: tuple[str, ...],
-    reason: str,
-    prefix: bool,
-    dry_run: bool,
-    yes: bool,
-    server: str | None,
-    token_file: Path | None,
-    form: str,
-) -> int:
+@_orders
+def cancel_job(order: Order, selectors: tuple[str, ...], prefix: bool) -> int:
     """Stop jobs: nothing more of them runs, and what runs is stopped.
 
     JOB is a whole id, `last`, `all` (those that have not ended) or numbers such as 1-10:2.
     """
-    with asking(server, token_file) as asker:
+    with asking(order.server, order.token_file) as asker:
         source = FromServer(asker)
         jobs = find_jobs(source, selectors, all_means=UNFINISHED)
         if not prefix:
             exact(selectors, jobs)
-        if dry_run:
+        if order.dry_run:
             left = [view for view in jobs if view["state"] in UNFINISHED]
-            return _would(form, "jobs", left, jobs_table(left, source.now()), "cancelled")
+            return _would(order.form, "jobs", left, jobs_table(left, source.now()), "cancelled")
         if names_several(selectors):
-            _confirm(f"cancel {_counted(jobs, 'job')}", jobs, yes=yes)
+            _confirm("cancel", jobs, "job", yes=order.yes)
+        body = Reason(reason=order.reason)
         return _each(
-            form,
+            order.form,
             "jobs",
             [view["id"] for view in jobs],
-            lambda job_id: asker.post("jobs", job_id, "cancel", body=Reason(reason=reason)),
+            lambda job_id: asker.post("jobs", job_id, "cancel", body=body),
         )
 
 
 @click.command("retry")
 @click.argument("selectors", metavar="JOB|JOB/3-7...", nargs=-1, required=True)
 @set_option
-@_reason
-@_dry_run
-@_yes
-@server_options
-@output_option
-def retry_job(
-    selectors: tuple[str, ...],
-    changes: tuple[str, ...],
-    reason: str,
-    dry_run: bool,
-    yes: bool,
-    server: str | None,
-    token_file: Path | None,
-    form: str,
-) -> int:
+@_orders
+def retry_job(order: Order, selectors: tuple[str, ...], changes: tuple[str, ...]) -> int:
     """Send tasks back with fresh budgets: those of a job that may come back, or the ones named."""
     edits = edits_of(changes)
-    with asking(server, token_file) as asker:
+    with asking(order.server, order.token_file) as asker:
         source = FromServer(asker)
-        wanted: dict[str, list[int]] = {}
-        plain = [text for text in selectors if "/" not in text]
-        for view in find_jobs(source, plain):
-            wanted[view["id"]] = []
+        whole = [text for text in selectors if "/" not in text]
+        wanted: dict[str, list[int]] = {view["id"]: [] for view in find_jobs(source, whole)}
         for text in selectors:
             if "/" in text:
                 job, indices = find_tasks(source, text)
+                # A job that is wanted as a whole is not wanted in parts.
                 if job["id"] not in wanted or wanted[job["id"]]:
                     wanted.setdefault(job["id"], []).extend(indices)
-        jobs = [source.job(job_id) for job_id in wanted] if dry_run else []
-        if dry_run:
-            return _would(form, "jobs", jobs, jobs_table(jobs, source.now()), "retried")
-        if names_several(plain):
-            _confirm(f"retry {len(wanted)} jobs", list(wanted), yes=yes)
+        if order.dry_run:
+            jobs = [source.job(job_id) for job_id in wanted]
+            return _would(order.form, "jobs", jobs, jobs_table(jobs, source.now()), "retried")
+        if names_several(whole):
+            _confirm("retry", list(wanted), "job", yes=order.yes)
 
         def retry(job_id: str) -> View:
-            body = Retries(indices=wanted[job_id], reason=reason, set=edits)
+            body = Retries(indices=wanted[job_id], reason=order.reason, set=edits)
             return asker.post("jobs", job_id, "retry", body=body)
 
-        return _each(form, "jobs", list(wanted), retry)
+        return _each(order.form, "jobs", list(wanted), retry)
 
 
 @click.command("cancel")
 @click.argument("selectors", metavar="JOB/3-7...", nargs=-1, required=True)
-@_reason
-@_dry_run
-@_yes
-@server_options
-@output_option
-def cancel_task(
-    selectors: tuple[str, ...],
-    reason: str,
-    dry_run: bool,
-    yes: bool,
-    server: str | None,
-    token_file: Path | None,
-    form: str,
-) -> int:
+@_orders
+def cancel_task(order: Order, selectors: tuple[str, ...]) -> int:
     """Stop tasks; the others of their job go on."""
-    with asking(server, token_file) as asker:
+    with asking(order.server, order.token_file) as asker:
         found = _tasks(FromServer(asker), selectors)
-        if dry_run:
-            open_ones = [view for view in found if view["state"] not in ENDED]
-            return _would(form, "tasks", open_ones, tasks_table(open_ones), "cancelled")
-        if len(found) > MANY:
-            _confirm(f"cancel {len(found)} tasks", found, yes=yes)
+        if order.dry_run:
+            left = [view for view in found if view["state"] not in ENDED]
+            return _would(order.form, "tasks", left, tasks_table(left), "cancelled")
+        if len(found) > 1:
+            _confirm("cancel", found, "task", yes=order.yes)
+        body = Reason(reason=order.reason)
         return _each(
-            form,
+            order.form,
             "tasks",
             [view["id"] for view in found],
-            lambda task_id: _post(asker, task_id, "cancel", Reason(reason=reason)),
+            lambda task_id: _post(asker, task_id, "cancel", body),
         )
 
 
@@ -193,11 +182,7 @@ def _tasks(source: FromServer, selectors: Sequence[str]) -> list[View]:
     """The tasks that are named, each once. A job alone must have only one."""
     found: dict[str, View] = {}
     for text in selectors:
-        if "/" in text:
-            job, indices = find_tasks(source, text)
-        else:
-            job, index = find_one_task(source, text)
-            indices = range(index, index + 1)
+        job, indices = find_named_tasks(source, text)
         views = source.tasks(job, indices, frozenset()).views
         found.update((view["id"], view) for view in views)
     return list(found.values())
@@ -222,14 +207,11 @@ def _would(form: str, plural: str, views: list[View], table: str, done: str) -> 
     return 0
 
 
-def _counted(views: Sequence[object], what: str) -> str:
-    return f"{len(views)} {what}" + ("" if len(views) == 1 else "s")
-
-
-def _confirm(what: str, views: Sequence[object], *, yes: bool) -> None:
+def _confirm(verb: str, found: Sequence[object], noun: str, *, yes: bool) -> None:
     """Ask a person before it is done to many; a program has to say --yes."""
-    if yes or not views:
+    if yes or not found:
         return
+    what = f"{verb} {len(found)} {noun}" + ("" if len(found) == 1 else "s")
     if sys.stdin is None or not sys.stdin.isatty():
         raise Trouble(f"this would {what}: add --yes if that is meant, --dry-run to look.", USAGE)
     if not click.confirm(f"{what.capitalize()}?", err=True):

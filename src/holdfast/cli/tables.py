@@ -1,49 +1,58 @@
 """Jobs and tasks as tables and in words, drawn from the views alone: it is all one whether a
 folder or a server told them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 
 from holdfast.cli.output import Column, View, clean_text, draw, draw_fields
 from holdfast.cli.placing import named, placed, tied
 from holdfast.cli.spans import age, clock, size, span
 
+Cell = tuple[Column, Callable[[View], object]]
+"""A column of a table of views, and what stands in it."""
+
+
+def cell(title: str, value: str | Callable[[View], object], **how: bool) -> Cell:
+    """A column that shows a field of each view, by its name, or what is made of the view."""
+    return Column(title, **how), (lambda view: view[value]) if isinstance(value, str) else value
+
+
+number = partial(cell, right=True)
+words = partial(cell, elastic=True)
+"""Columns of figures, and of text that gives way where a terminal is narrow."""
+
+
+def table_of(views: Iterable[View], *cells: Cell) -> str:
+    rows = [[value(view) for _, value in cells] for view in views]
+    return draw([column for column, _ in cells], rows)
+
 
 def jobs_table(views: Sequence[View], now: int, *, wide: bool = False) -> str:
     """The jobs as rows: how far each is, and why it is as it is. Ages end at `now`."""
-    columns = [
-        Column("JOB"),
-        Column("NAME", elastic=True),
-        Column("STATE"),
-        Column("DONE", right=True),
-        Column("RUN", right=True),
-        Column("FAIL", right=True),
-        Column("WAIT", right=True),
-        Column("AGE", right=True),
-        Column("WHY", elastic=True),
-    ]
-    if wide:
-        columns += [Column("CREATED"), Column("UPDATED"), Column("KEY", elastic=True)]
-    return draw(columns, [_row(view, now, wide=wide) for view in views])
+    more = (cell("CREATED", "created_at"), cell("UPDATED", "updated_at"), words("KEY", "key"))
+    return table_of(
+        views,
+        cell("JOB", "id"),
+        words("NAME", "name"),
+        cell("STATE", "state"),
+        number("DONE", _done),
+        number("RUN", lambda view: _count(view, "LEASED", "RUNNING", "COMMITTED")),
+        number("FAIL", lambda view: _count(view, "QUARANTINED", "KILLED", "UNSCHEDULABLE")),
+        number("WAIT", lambda view: _count(view, "WAITING")),
+        number("AGE", lambda view: age(now - wall_of(view["created_at"]))),
+        words("WHY", "reason"),
+        *(more if wide else ()),
+    )
 
 
-def _row(view: View, now: int, *, wide: bool) -> list[object]:
-    counts = view["counts"]
-    running = counts["LEASED"] + counts["RUNNING"] + counts["COMMITTED"]
-    failed = counts["QUARANTINED"] + counts["KILLED"] + counts["UNSCHEDULABLE"]
-    total = f"{view['tasks']}" if view["sealed"] else f"{view['tasks']}+"
-    row: list[object] = [
-        view["id"],
-        view["name"],
-        view["state"],
-        f"{counts['SUCCEEDED']}/{total}",
-        running or None,
-        failed or None,
-        counts["WAITING"] or None,
-        age(now - wall_of(view["created_at"])),
-        view["reason"],
-    ]
-    return [*row, view["created_at"], view["updated_at"], view["key"]] if wide else row
+def _done(view: View) -> str:
+    """How many of how many; more tasks may come to a job that is not sealed."""
+    return f"{view['counts']['SUCCEEDED']}/{view['tasks']}{'' if view['sealed'] else '+'}"
+
+
+def _count(view: View, *states: str) -> int | None:
+    return sum(view["counts"][state] for state in states) or None
 
 
 def wall_of(time: str) -> int:
@@ -100,19 +109,16 @@ def _needs(spec: View) -> str:
 
 
 def tasks_table(views: Sequence[View]) -> str:
-    columns = [
-        Column("TASK"),
-        Column("STATE"),
-        Column("ATTEMPT", right=True),
-        Column("LEASE", right=True),
-        Column("WORKER", elastic=True),
-        Column("STARTED UTC"),
-        Column("NOT BEFORE UTC"),
-    ]
-    names = ("id", "state", "attempt", "lease_id", "worker")
-    times = ("started_at", "not_before")
-    rows = [[*(view[n] for n in names), *(clock(view[t]) for t in times)] for view in views]
-    return draw(columns, rows)
+    return table_of(
+        views,
+        cell("TASK", "id"),
+        cell("STATE", "state"),
+        number("ATTEMPT", "attempt"),
+        number("LEASE", "lease_id"),
+        words("WORKER", "worker"),
+        cell("STARTED UTC", lambda view: clock(view["started_at"])),
+        cell("NOT BEFORE UTC", lambda view: clock(view["not_before"])),
+    )
 
 
 def task_text(view: View, *, wide: bool = False) -> str:
@@ -139,29 +145,20 @@ def task_text(view: View, *, wide: bool = False) -> str:
 
 
 def attempts_table(attempts: list[View], *, wide: bool = False) -> str:
-    columns = [
-        Column("ATTEMPT"),
-        Column("STATUS"),
-        Column("REASON"),
-        Column("WORKER", elastic=True),
-        Column("STARTED UTC"),
-        Column("TOOK", right=True),
-        Column("EXIT", right=True),
-        Column("ERROR", elastic=True),
-    ]
-    rows = []
-    for view in attempts:
-        took = None if view["duration_ms"] is None else span(view["duration_ms"])
-        rows.append(
-            [
-                *(view[name] for name in ("id", "status", "reason", "worker")),
-                *(clock(view["started_at"]), took, view["exit_code"], view["error"]),
-            ]
-        )
-    if wide:
-        more = ("lease_id", "lease_expires_at", "finished_at", "charged", "position")
-        columns += [Column(name.replace("_", " ").upper()) for name in more]
-        rows = [
-            [*row, *(view[name] for name in more)] for row, view in zip(rows, attempts, strict=True)
-        ]
-    return draw(columns, rows)
+    more = ("lease_id", "lease_expires_at", "finished_at", "charged", "position")
+    return table_of(
+        attempts,
+        cell("ATTEMPT", "id"),
+        cell("STATUS", "status"),
+        cell("REASON", "reason"),
+        words("WORKER", "worker"),
+        cell("STARTED UTC", lambda view: clock(view["started_at"])),
+        number("TOOK", _took),
+        number("EXIT", "exit_code"),
+        words("ERROR", "error"),
+        *(cell(name.replace("_", " ").upper(), name) for name in (more if wide else ())),
+    )
+
+
+def _took(attempt: View) -> str | None:
+    return None if attempt["duration_ms"] is None else span(attempt["duration_ms"])

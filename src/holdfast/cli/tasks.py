@@ -5,7 +5,7 @@ import click
 from holdfast.cli.options import watch_option
 from holdfast.cli.output import TABLES, View, chosen_states, emit_list, emit_one, note, row_limit
 from holdfast.cli.reading import Look, reads
-from holdfast.cli.selectors import find_one_task, find_tasks
+from holdfast.cli.selectors import find_named_tasks, find_tasks
 from holdfast.cli.sources import LAST, Source
 from holdfast.cli.tables import task_text, tasks_table
 from holdfast.cli.watched import watched
@@ -72,11 +72,7 @@ def show_task(look: Look, selectors: tuple[str, ...], form: str) -> None:
     views: list[View] = []
     with look.source() as source:
         for selector in selectors:
-            if "/" in selector:
-                job, indices = find_tasks(source, selector)
-            else:
-                job, index = find_one_task(source, selector)
-                indices = range(index, index + 1)
+            job, indices = find_named_tasks(source, selector)
             views += [source.task(job, index) for index in indices]
     wide = form == "wide"
     if len(views) == 1:

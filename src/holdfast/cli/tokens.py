@@ -7,16 +7,9 @@ import click
 
 from holdfast.cli.asking import asking
 from holdfast.cli.options import output_option, server_options
-from holdfast.cli.output import (
-    TABLES,
-    Column,
-    View,
-    draw,
-    emit_list,
-    emit_one,
-    note,
-)
+from holdfast.cli.output import View, emit_list, emit_one, note
 from holdfast.cli.spans import clock
+from holdfast.cli.tables import cell, table_of, words
 from holdfast.wire.bodies import NewToken
 from holdfast.wire.token_files import is_near
 
@@ -66,26 +59,16 @@ def list_tokens(server: str | None, token_file: Path | None, form: str) -> None:
     """List the tokens that open something. Their secrets are known only to their owners."""
     with asking(server, token_file) as asker:
         views: list[View] = asker.get("tokens")["tokens"]
-    columns = [
-        Column("TOKEN"),
-        Column("NAME", elastic=True),
-        Column("SCOPES"),
-        Column("WORKER"),
-        Column("ISSUED UTC"),
-        Column("EXPIRES UTC"),
-    ]
-    rows = [
-        [
-            view["id"],
-            view["name"],
-            ",".join(view["scopes"]),
-            view["worker"],
-            clock(view["issued_at"]),
-            clock(view["expires_at"]) or "never",
-        ]
-        for view in views
-    ]
-    emit_list(form, "tokens", views, draw(columns, rows) if form in TABLES else "")
+    drawn = table_of(
+        views,
+        cell("TOKEN", "id"),
+        words("NAME", "name"),
+        cell("SCOPES", lambda view: ",".join(view["scopes"])),
+        cell("WORKER", "worker"),
+        cell("ISSUED UTC", lambda view: clock(view["issued_at"])),
+        cell("EXPIRES UTC", lambda view: clock(view["expires_at"]) or "never"),
+    )
+    emit_list(form, "tokens", views, drawn)
 
 
 @click.command()

@@ -13,8 +13,8 @@ from holdfast.cli.asking import Asker, asking
 from holdfast.cli.errors import CANCELLED, REFUSED, TIMED_OUT, Trouble
 from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import TABLES, View, emit_list, note
-from holdfast.cli.progress import Advance, bar, nowhere
-from holdfast.cli.selectors import UNFINISHED, find_jobs
+from holdfast.cli.progress import Meter, bar, nowhere
+from holdfast.cli.selectors import ENDED, UNFINISHED, find_jobs
 from holdfast.cli.servers import FromServer
 from holdfast.cli.tables import jobs_table
 from holdfast.core.job import CANCELLED as BY_A_PERSON
@@ -96,12 +96,15 @@ def wait(
     with asking(server, token_file) as asker:
         jobs = find_jobs(FromServer(asker), selectors, all_means=UNFINISHED)
         with asker.patient() as patient:
+            ended: list[View] = []
             try:
-                ended = [until_ended(patient, view, deadline, states) for view in jobs]
+                for view in jobs:
+                    ended.append(until_ended(patient, view, deadline, states))
             except OutOfTime:
+                late = jobs[len(ended)]["id"]
                 raise Trouble(
-                    f"the time was up. `holdfast job show {jobs[0]['id']}{asker.options}` says how "
-                    "it stands.",
+                    f"the time was up while job {late} was waited for. "
+                    f"`holdfast job show {late}{asker.options}` says how it stands.",
                     TIMED_OUT,
                 ) from None
     now = time.time_ns() // 1_000_000
@@ -145,7 +148,7 @@ def until_ended(
         return view
     has_eyes = sys.stderr is not None and sys.stderr.isatty()
     with nullcontext(nowhere) if is_quiet else bar(f"job {view['id']}", view["tasks"]) as advance:
-        meter = _Meter(advance)
+        meter = Meter(advance)
         workers = _Workers(asker)
         while view["state"] in UNFINISHED and view["state"] not in states:
             # Only its end can be waited for at the server; other states are looked for.
@@ -156,26 +159,9 @@ def until_ended(
                 most_s = POLL_S
             wait_ms = max(1, int(patience.left(most_s) * 1_000))
             view = asker.get("jobs", view["id"], wait=f"{wait_ms}ms")
-            meter.show(view)
+            meter.reached(sum(n for state, n in view["counts"].items() if state in ENDED))
             workers.look(view)
     return view
-
-
-class _Meter:
-    """How far a job is, on a bar."""
-
-    def __init__(self, advance: Advance) -> None:
-        self._advance = advance
-        self._shown = 0
-
-    def show(self, view: View) -> None:
-        done = sum(
-            count
-            for state, count in view["counts"].items()
-            if state in ("SUCCEEDED", "QUARANTINED", "KILLED", "UNSCHEDULABLE")
-        )
-        self._advance(done - self._shown)
-        self._shown = done
 
 
 class _Workers:
@@ -190,7 +176,7 @@ class _Workers:
             return
         self._is_told = True
         known = self._asker.get("workers")["workers"]
-        if not any(worker["state"] != "SILENT" for worker in known):
+        if all(worker["state"] in ("SILENT", "GONE") for worker in known):
             note(
                 f"no worker is connected to {self._asker.url}, so job {view['id']} waits. Start "
                 f"one: `holdfast worker start{self._asker.options}`"

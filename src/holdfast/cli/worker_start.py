@@ -275,7 +275,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     )
     functions = ProcessExecutor(
         slots, waker, monotonic_ms, dooms=False, guardian=commands, prints=prints.of_lanes,
-        bundles=str(cache.root),
+        bundles=str(cache.root), worker=plan.name,
     )  # fmt: skip
     prints.outbox.showing = functions.showing
     mixed = MixedExecutor(functions, commands, pickle=plan.pickle)

@@ -135,7 +135,9 @@ def _options(function: Callable[..., Any], words: Mapping[str, Any]) -> Options:
     """Those of the function, but for what this call says otherwise."""
     told = {name: words.get(name) for name in OPTION_WORDS}
     given = {name: value for name, value in told.items() if value is not None}
-    return msgspec.structs.replace(options_of(function), **given) if given else options_of(function)
+    options = options_of(function)
+    # What is unchanged was judged when it was written down.
+    return msgspec.structs.replace(options, **given) if given else options
 
 
 def _decoder(function: Callable[..., Any], *, pickle: bool) -> Decode:

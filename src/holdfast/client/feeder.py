@@ -155,9 +155,9 @@ class Feeder(Feeding):
         self._join(None)
 
     def stop(self) -> None:
-        """Give up feeding: the job stays open and is settled by the next opening, or by a
-        server that hears no more of us. A source that
-        is stuck is not waited for; what it yields later finds the folder closed."""
+        """Give up feeding: the job stays open and is settled by the next opening, or by a server
+        that hears no more of us. A source that is stuck is not waited for; what it yields later
+        is taken by nobody."""
         self._stopping = True
         self._chunks.stop()
         with self._feed.changed:

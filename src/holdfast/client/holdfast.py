@@ -1,4 +1,4 @@
-"""The embedded Holdfast: a folder, and functions to run durably."""
+"""What a program holds: an open folder or a server, and functions to run durably there."""
 
 import asyncio
 import atexit
@@ -42,7 +42,8 @@ DEFAULT_GRACE: Duration = 10.0
 
 
 class Holdfast:
-    """An open folder. Use it as a context manager, so that leaving it is orderly."""
+    """An open folder, or a connection to a server. Use it as a context manager, so that leaving
+    it is orderly."""
 
     def __init__(self, backend: Backend, grace_ms: int) -> None:
         self._backend = backend
@@ -143,8 +144,8 @@ class Holdfast:
         must_fit: bool = False,
     ) -> Job[R]:
         """Run the function once for each item. Items are taken lazily, in chunks, by a thread that
-        stays a window ahead of the workers; leaving the folder waits until all are recorded. Those
-        of a gang are taken at once, since it starts whole.
+        stays a window ahead of the workers; leaving waits until all are recorded. Those of a gang
+        are taken at once, since it starts whole.
 
         With a `key`, the same map started again after a crash goes on where its feeding stopped.
         """
@@ -280,7 +281,8 @@ class Holdfast:
     # Leaving.
 
     def close(self) -> None:
-        """Feed what is being fed, stop granting, wait a grace, release the rest."""
+        """Feed what is being fed; then let the folder go, with a grace for what runs and the rest
+        released, or the server, where everything goes on."""
         if self._backend.is_foreign():
             return
         try:

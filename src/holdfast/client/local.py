@@ -20,12 +20,12 @@ from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
 from holdfast.coordinator.fitting import blank_seat
 from holdfast.coordinator.seats import Worker
 from holdfast.coordinator.settings import Settings
-from holdfast.coordinator.tenants import attempts_so_far
+from holdfast.coordinator.views import attempts_made
 from holdfast.core import commands as c
 from holdfast.core.decide.jobs import unknown
 from holdfast.core.decision import Accepted
 from holdfast.core.decision import Refused as RefusedDecision
-from holdfast.core.ids import Index, Instant, JobId, Position, WorkerId
+from holdfast.core.ids import Index, Instant, JobId, Position
 from holdfast.core.job import job_state
 from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec
@@ -36,11 +36,11 @@ from holdfast.wire.exchange import Capacity
 from holdfast.wire.output import Output
 from holdfast.wire.specs import edited
 from holdfast.worker.agent import Agent
+from holdfast.worker.bearings import LOCAL_WORKER
 from holdfast.worker.executor import Executor
 
 T = TypeVar("T")
 
-LOCAL_WORKER = WorkerId("local")
 
 log = getLogger("holdfast")
 
@@ -261,7 +261,7 @@ class Local:
     def attempts_of(self, job_id: JobId, index: Index) -> int:
         def ask(coordinator: Coordinator) -> int | None:
             job = coordinator.state.jobs.get(job_id)
-            return None if job is None or index >= job.count else attempts_so_far(job, index)
+            return None if job is None or index >= job.count else attempts_made(job, index)
 
         found = self.call(ask)
         if found is None:

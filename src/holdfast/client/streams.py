@@ -120,7 +120,10 @@ class Streams:
         if job_id not in self._feeds:
             return
         try:
-            name = self.opened()
+            # Counted as somebody who expects something: else the stream could be given up as
+            # unneeded under our eyes, when the last handle of the job goes.
+            with self.expecting() as expected:
+                name = expected.name
             with self._changed:
                 if not name or name != self._name:
                     return

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 from types import MethodType
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 from msgspec import Struct, structs
 
@@ -108,6 +108,9 @@ class Options(Struct, frozen=True, kw_only=True):
         )
 
 
+_USUAL: Final = Options()
+
+
 class TaskFunction(Generic[P, R]):
     """A function that can be submitted. Calling it is calling the function."""
 
@@ -183,4 +186,4 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 def options_of(function: Callable[..., Any]) -> Options:
     found = getattr(function, "holdfast_options", None)
-    return found if isinstance(found, Options) else Options()
+    return found if isinstance(found, Options) else _USUAL

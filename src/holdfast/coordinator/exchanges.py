@@ -56,6 +56,8 @@ class Exchanges:
         # A result that is kept is held on to: its lease goes on until its gang is decided.
         worker.held = frozenset(exchange.held).union(worker.kept)
         self._miss(worker)
+        if worker.has_left:
+            self.registry.lose(worker.worker, "it left")
         worker.stops = self._stops(worker)
         renewed = self._renew(worker)
         reported = exchange.started or exchange.done or exchange.failed or exchange.released
@@ -63,7 +65,7 @@ class Exchanges:
         stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
         owed = worker.verdicts or worker.stops or worker.recalls or self._owes_drain(worker)
         # A renewal is told at once: a worker that does not hear of it must stop starting.
-        worker.has_news = bool(reported or owed or stranger or renewed)
+        worker.has_news = bool(reported or owed or stranger or renewed or worker.has_left)
         self._mind(worker)
 
     def unpark(self, exchange: Exchange) -> None:
@@ -153,7 +155,7 @@ class Exchanges:
     def is_open(self, worker: Worker) -> bool:
         """Whether it may be given work."""
         cordoned = worker.worker in self._coordinator.state.cordoned
-        return self.granting and not worker.draining and not cordoned
+        return self.granting and not (worker.draining or worker.has_left or cordoned)
 
     def _about_to_ask(self) -> Iterator[Worker]:
         """Those that may be given work and wait for no answer at this moment."""

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from holdfast.coordinator.inspect import HistoryGone, Told
-from holdfast.coordinator.views import View, rfc3339, task_view
+from holdfast.coordinator.views import View, rfc3339, task_view, time_of
 from holdfast.core import events as e
 from holdfast.core.attempt import AttemptStatus
 from holdfast.core.ids import NEVER, NOWHERE, Index, JobId, Position, attempt_name
@@ -219,7 +219,7 @@ def _ended_view(past: Past, job: Job, ended: Ended) -> View:
         "worker": ended.worker,
         "granted_at": granted_at,
         "lease_expires_at": expires_at,
-        "started_at": None if fate.started_at == NEVER else rfc3339(told.wall(fate.started_at)),
+        "started_at": time_of(fate.started_at, told.wall),
         "finished_at": rfc3339(told.wall(told.record.at)),
         "duration_ms": None if fate.started_at == NEVER else told.record.at - fate.started_at,
         "exit_code": _exit_code(ended),
@@ -242,8 +242,8 @@ def _live_view(past: Past, task: Task) -> View:
         "lease_id": int(task.lease_id),
         "worker": task.worker,
         "granted_at": granted_at,
-        "lease_expires_at": _shown(past, task.expires_at),
-        "started_at": _shown(past, task.started_at),
+        "lease_expires_at": time_of(task.expires_at, past.wall),
+        "started_at": time_of(task.started_at, past.wall),
         "finished_at": None,
         "duration_ms": None,
         "exit_code": None,
@@ -263,10 +263,5 @@ def _grant(
         return None, None
     for event in told.record.events:
         if isinstance(event, e.LeasesGranted) and event.job_id == job_id and index in event.indices:
-            until = None if event.expires_at == NEVER else rfc3339(told.wall(event.expires_at))
-            return rfc3339(told.wall(told.record.at)), until
+            return rfc3339(told.wall(told.record.at)), time_of(event.expires_at, told.wall)
     return None, None
-
-
-def _shown(past: Past, instant: int) -> str | None:
-    return None if instant == NEVER else rfc3339(past.wall(instant))

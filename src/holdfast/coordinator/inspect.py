@@ -7,7 +7,7 @@ it stood at any kept moment: after a position, or when a wall clock showed a tim
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -51,6 +51,8 @@ __all__ = [
     "open_folder",
     "snapshot_files",
     "thawed",
+    "told_by",
+    "told_in",
     "undisturbed",
 ]
 
@@ -136,8 +138,7 @@ class Folder:
 
     def told(self, position: int) -> Told:
         """One record; `HistoryGone` where neither the log nor a snapshot kept it."""
-        frame, data = self.reader.record(position)
-        return _told(frame, position, data)
+        return told_by(*self.reader.record(position), position)
 
     def records(self, first: int = 0, last: int | None = None) -> Iterator[Told]:
         """The records from `first` (by default the oldest kept) to `last`, in order."""
@@ -145,13 +146,7 @@ class Folder:
         start = first or self.oldest
         if start > until:
             return
-        for frame in self.reader.read(start):
-            for place, data in enumerate(frame.records):
-                position = frame.first + place
-                if position > until:
-                    return
-                if position >= start:
-                    yield _told(frame, position, data)
+        yield from told_in(self.reader.read(start), start, until)
 
     def position_of(self, moment: Moment) -> Position:
         """The last position at that moment, or the reason why there is none."""
@@ -308,8 +303,19 @@ def snapshot_files(path: Path) -> list[Path]:
     return _numbered(path / SNAPSHOTS, ".snap")
 
 
-def _told(frame: Frame, position: int, data: bytes) -> Told:
+def told_by(frame: Frame, data: bytes, position: int) -> Told:
+    """The record at a position, as its frame tells it."""
     return Told(Position(position), frame.epoch, frame.wall - frame.at, decode_record(data))
+
+
+def told_in(frames: Iterable[Frame], first: int, last: int) -> Iterator[Told]:
+    """The records of these frames from `first` to `last`, in order."""
+    for frame in frames:
+        for position, data in enumerate(frame.records, start=frame.first):
+            if position > last:
+                return
+            if position >= first:
+                yield told_by(frame, data, position)
 
 
 def _has_segments(folder: Path) -> bool:

@@ -27,6 +27,7 @@ from holdfast.coordinator.outputparts import (
     path_of,
     shards_of,
 )
+from holdfast.wire.output import Output
 
 STREAM_BYTES: Final = 4 * 1024 * 1024
 ALL_BYTES: Final = 1024 * 1024 * 1024
@@ -67,17 +68,6 @@ class OutputGone(Exception):
     def __init__(self, name: StreamName) -> None:
         told = f"{name.job_id}/{name.index}:{name.attempt}"
         super().__init__(f"the output of {told} is no longer kept; younger output has its place")
-
-
-class Piece(Struct, frozen=True):
-    """Some bytes of a stream, from `offset` to `next`. `dropped` bytes before them, of those that
-    were asked for, are no longer there. `ended`: nothing comes after them."""
-
-    offset: int
-    content: bytes
-    next: int
-    dropped: int
-    ended: bool
 
 
 class Listed(Struct, frozen=True):
@@ -195,7 +185,7 @@ class OutputStore:
 
     # Reading.
 
-    def read(self, name: StreamName, offset: int, limit: int) -> Piece:
+    def read(self, name: StreamName, offset: int, limit: int) -> Output:
         """Bytes from `offset` on, at most `limit`, or from the next that are there. An offset
         below zero counts from the end. `OutputGone` where there was something once."""
         self.load()
@@ -203,7 +193,7 @@ class OutputStore:
         if kept is None:
             if self.is_gone(name):
                 raise OutputGone(name)
-            return Piece(0, b"", max(0, offset), 0, False)
+            return Output(0, b"", max(0, offset), 0, False)
         if offset < 0:
             offset = max(0, kept.next + offset)
         for part in kept.parts:
@@ -213,9 +203,9 @@ class OutputStore:
                 if content:
                     after = begin + len(content)
                     ended = kept.ended and after >= kept.next
-                    return Piece(begin, content, after, begin - offset, ended)
+                    return Output(begin, content, after, begin - offset, ended)
         after = max(offset, kept.next)
-        return Piece(after, b"", after, after - offset, kept.ended)
+        return Output(after, b"", after, after - offset, kept.ended)
 
     def is_gone(self, name: StreamName) -> bool:
         """Whether output of this attempt had to make room."""

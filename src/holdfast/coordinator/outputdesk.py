@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from logging import getLogger
 from typing import Final, TypeVar
 
-from holdfast.coordinator.output import Listed, OutputStore, Piece, Quota
+from holdfast.coordinator.output import Listed, OutputStore, Quota
 from holdfast.coordinator.outputparts import StreamName
 from holdfast.core.errors import OperatingError
+from holdfast.wire.output import Output
 
 log = getLogger("holdfast")
 
@@ -77,7 +78,7 @@ class OutputDesk:
         except OSError as error:
             log.warning("output that is too much could not be dropped: %s", error)
 
-    async def read(self, name: StreamName, offset: int, limit: int) -> Piece:
+    async def read(self, name: StreamName, offset: int, limit: int) -> Output:
         return await self._do(lambda: self._store.read(name, offset, limit))
 
     async def listed(self, job_id: str, first: int, limit: int) -> list[Listed]:

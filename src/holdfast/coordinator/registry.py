@@ -1,8 +1,8 @@
 """Who works for us, as far as exchanges tell. Safe to lose: it is learnt again from the next ones.
 
 A name belongs to one living worker. Another process of that name is let in when the former one is
-known to be dead: it was silent for a term, or the newcomer holds a lock on the same machine that
-only one of them can hold. Whatever the former one held ends in one record.
+known to be dead: it said goodbye, it was silent for a term, or the newcomer holds a lock on the
+same machine that only one of them can hold. Whatever the former one held ends in one record.
 """
 
 from holdfast.coordinator.coordinator import Coordinator
@@ -33,7 +33,7 @@ class Registry:
             refusal = self._refusal(worker, exchange)
             if refusal:
                 return refusal
-            self._lose_former(exchange)
+            self.lose(exchange.worker, "it was started again", besides=exchange.incarnation)
             worker = self._seat(exchange)
         worker.seen_at = self._coordinator.now()
         if exchange.hello is not None:
@@ -41,13 +41,14 @@ class Registry:
         return worker
 
     def is_alive(self, worker: Worker) -> bool:
-        """Heard of within a term, or waiting for an answer at this moment."""
+        """Heard of within a term, or waiting for an answer at this moment, and not gone."""
         silent_ms = self._coordinator.now() - worker.seen_at
-        return worker.send is not None or silent_ms < self._term_ms
+        is_heard = worker.send is not None or silent_ms < self._term_ms
+        return is_heard and not worker.has_left
 
     def missed(self, worker: Worker) -> int:
         """How many renewals it has missed since it was last heard of."""
-        half = self._term_ms // 2
+        half = 0 if worker.has_left else self._term_ms // 2
         return (self._coordinator.now() - worker.seen_at) // half if half else 0
 
     def prune(self, now: Instant) -> None:
@@ -81,18 +82,17 @@ class Registry:
             return ""
         return f"a former worker called {name} may still hold {held} leases; wait for their end"
 
-    def _lose_former(self, exchange: Exchange) -> None:
-        former = sorted(
+    def lose(self, name: WorkerId, error: str, *, besides: int | None = None) -> None:
+        """End what incarnations of this name hold that are known to be dead."""
+        dead = sorted(
             incarnation
-            for (name, incarnation), holder in self._coordinator.state.holders.items()
-            if name == exchange.worker and incarnation != exchange.incarnation and holder.leases
+            for (known, incarnation), holder in self._coordinator.state.holders.items()
+            if known == name and incarnation != besides and holder.leases
         )
-        for incarnation in former:
+        for incarnation in dead:
             self._coordinator.execute(
-                c.LoseWorker(
-                    worker=exchange.worker, incarnation=incarnation, error="it was started again"
-                ),
-                actor=f"worker:{exchange.worker}",
+                c.LoseWorker(worker=name, incarnation=incarnation, error=error),
+                actor=f"worker:{name}",
             )
 
     def _seat(self, exchange: Exchange) -> Worker:

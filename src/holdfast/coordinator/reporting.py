@@ -8,6 +8,7 @@ from typing import Final
 from holdfast.coordinator.blame import Blame
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.gangs import Gangs
+from holdfast.coordinator.portions import portions
 from holdfast.coordinator.seats import Paces, Worker
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -20,9 +21,6 @@ from holdfast.wire.exchange import Exchange, Verdict
 JOB_ID: Final = attrgetter("job_id")
 
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
-
-COMMIT_BYTES: Final = 8 * 1024 * 1024
-"""How much of results goes into one record; a larger single one has a record to itself."""
 
 COMMITS_KEPT: Final = 10_000
 
@@ -57,7 +55,7 @@ class Reporting:
             gangs = self._look_at(worker, plain)
             if gangs:
                 plain, whole = self._keep(worker, plain, gangs)
-            for done in _portions(plain):
+            for done in portions(plain):
                 commands.append(c.CommitTasks(worker=who, incarnation=inc, done=done))
         for failed in exchange.failed:
             roll = self._coordinator.dice.roll()
@@ -155,18 +153,3 @@ class Reporting:
                     return Verdict(lost.lease_id, COMMITTED, "")
         self._coordinator.refusals["lease_lost"] += 1
         return Verdict(lost.lease_id, LEASE_LOST, lost.why)
-
-
-def _portions(done: tuple[Done, ...]) -> list[tuple[Done, ...]]:
-    """The same reports in order, cut where their results grow too large for one record."""
-    if sum([len(report.result) for report in done]) <= COMMIT_BYTES:
-        return [done]
-    portions: list[list[Done]] = [[]]
-    room = COMMIT_BYTES
-    for report in done:
-        room -= len(report.result)
-        if room < 0 and portions[-1]:
-            portions.append([])
-            room = COMMIT_BYTES - len(report.result)
-        portions[-1].append(report)
-    return [tuple(portion) for portion in portions]

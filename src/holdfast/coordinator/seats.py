@@ -30,6 +30,7 @@ class Worker(Struct):
     """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
     `stops`, `recalls` and `kept` are the answer being put together for exchange `number`, which
     goes to `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned.
+    `has_left`: it said goodbye.
     `granted` is the slot and the shape of each lease it was given and may still run under, `last`
     the shape that each slot was given last."""
 
@@ -40,6 +41,7 @@ class Worker(Struct):
     heard_at: Instant = NEVER
     draining: bool = False
     drained: bool = False
+    has_left: bool = False
     occupied: int = 0
     term_ms: int = 0
     send: SendReply | None = None
@@ -64,7 +66,10 @@ class Worker(Struct):
         self.number = exchange.number
         self.capacity, self.draining = exchange.capacity, exchange.draining
         self.occupied, self.lingering = exchange.occupied, exchange.lingering
-        self.unseen = tuple(entry for entry in self.unseen if entry[0] > exchange.seen)
+        self.has_left = exchange.leaving
+        # Whatever is on its way to one that has left arrives nowhere.
+        seen = self.number if exchange.leaving else exchange.seen
+        self.unseen = tuple(entry for entry in self.unseen if entry[0] > seen)
 
     def give(self, leases: Iterable[LeaseId], slot: int, shape: Shape) -> None:
         """Remember what these leases take, for as long as it may run under them."""

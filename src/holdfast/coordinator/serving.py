@@ -9,7 +9,7 @@ from holdfast.coordinator.bundles import FOLDER, Bundles, Collector
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
-from holdfast.coordinator.inspect import Told
+from holdfast.coordinator.inspect import Told, told_by, told_in
 from holdfast.coordinator.looped import LoopEngine
 from holdfast.coordinator.ports import Faults, NoFaults
 from holdfast.coordinator.settings import Settings
@@ -19,7 +19,7 @@ from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.core import commands as c
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import NEVER, Instant, Position, WorkerId
-from holdfast.core.record import Record, decode_record
+from holdfast.core.record import Record
 from holdfast.core.task import TaskState
 from holdfast.wire.exchange import Exchange, Reply
 
@@ -126,21 +126,11 @@ class Served:
     def told(self, position: int) -> Told:
         """A durable record with its place in time. May be called from any thread, and waits for
         the disk."""
-        frame, data = self.log.record(position)
-        offset = frame.wall - frame.at
-        return Told(Position(position), frame.epoch, offset, decode_record(data))
+        return told_by(*self.log.record(position), position)
 
     def history(self, first: int, last: int) -> Iterator[Told]:
         """The durable records from `first` to `last`. May be called from any thread."""
-        if first > last:
-            return
-        for frame in self.log.read(first):
-            for place, data in enumerate(frame.records, start=frame.first):
-                if place > last:
-                    return
-                if place >= first:
-                    offset = frame.wall - frame.at
-                    yield Told(Position(place), frame.epoch, offset, decode_record(data))
+        return told_in(self.log.read(first), first, last) if first <= last else iter(())
 
     async def exchange(
         self, message: Exchange, park_s: float, gone: Callable[[], Awaitable[None]] | None = None

@@ -225,6 +225,7 @@ class Surroundings:
                 self._frees_ms(exchanges, worker),
             )
             for worker in exchanges.workers.values()
+            if not worker.has_left
         )
 
     def _standing(self, exchanges: Exchanges, worker: Worker) -> str:

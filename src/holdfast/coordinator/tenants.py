@@ -114,16 +114,6 @@ def is_live(job: Job | None, index: int, attempt: int) -> bool:
     return task is not None and bool(task.lease_id) and task.attempt == attempt
 
 
-def attempts_so_far(job: Job, index: Index) -> int:
-    """How many attempts of a task there were, the one under way included."""
-    task = (job.tasks or {}).get(index)
-    if task is not None:
-        return task.attempt
-    if job.attempts is None or index >= len(job.attempts):
-        return 0
-    return job.attempts[index]
-
-
 def _look(job: Job, index: Index, attempt: int) -> tuple[Tenant | None, JobId, Position]:
     task = (job.tasks or {}).get(index)
     if task is not None and is_live(job, index, attempt):

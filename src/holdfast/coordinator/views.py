@@ -60,10 +60,10 @@ def job_detail(job: Job, wall: Wall) -> View:
         **job_view(job, wall),
         "digest": job.digest.hex() or None,
         "position": job.position,
-        "not_before": _instant(job.not_before, wall) or _calendar(job.not_before_wall),
-        "times_out_at": _instant(job.times_out_at, wall),
-        "deadline": _calendar(job.deadline_wall),
-        "schedule_by": _instant(job.schedule_by, wall),
+        "not_before": time_of(job.not_before, wall) or calendar_time(job.not_before_wall),
+        "times_out_at": time_of(job.times_out_at, wall),
+        "deadline": calendar_time(job.deadline_wall),
+        "schedule_by": time_of(job.schedule_by, wall),
         "after": [after_view(after) for after in job.after],
         "on_failed_parent": job.fate if job.after else None,
         "detached": job.detached,
@@ -148,8 +148,8 @@ def task_view(job: Job, index: Index, wall: Wall) -> View:
         "attempt": attempts_made(job, index),
         "worker": (task.worker or None) if task is not None else None,
         "lease_id": (int(task.lease_id) or None) if task is not None else None,
-        "lease_expires_at": _instant(task.expires_at, wall) if task is not None else None,
-        "started_at": _instant(task.started_at, wall) if task is not None else None,
+        "lease_expires_at": time_of(task.expires_at, wall) if task is not None else None,
+        "started_at": time_of(task.started_at, wall) if task is not None else None,
         "not_before": _waits_until(job, task, wall) if state is TaskState.WAITING else None,
         "blocked": job.blocked and state is TaskState.WAITING,
     }
@@ -168,13 +168,15 @@ def attempts_made(job: Job, index: Index) -> int:
 def _waits_until(job: Job, task: Task | None, wall: Wall) -> str | None:
     own = None
     if task is not None:
-        own = _instant(task.not_before, wall) or _calendar(task.not_before_wall)
-    return own or _instant(job.not_before, wall) or _calendar(job.not_before_wall)
+        own = time_of(task.not_before, wall) or calendar_time(task.not_before_wall)
+    return own or time_of(job.not_before, wall) or calendar_time(job.not_before_wall)
 
 
-def _instant(instant: int, wall: Wall) -> str | None:
+def time_of(instant: int, wall: Wall) -> str | None:
+    """When an instant of log time is or was; nothing for never."""
     return None if instant == NEVER else rfc3339(wall(instant))
 
 
-def _calendar(wall_ms: int) -> str | None:
+def calendar_time(wall_ms: int) -> str | None:
+    """The same of an instant of the wall clock."""
     return None if wall_ms == NEVER else rfc3339(wall_ms)

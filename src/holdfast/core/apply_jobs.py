@@ -51,11 +51,6 @@ def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: I
         times_out_at=event.times_out_at,
         deadline_wall=event.deadline_wall,
         schedule_by=event.schedule_by,
-        after=event.after,
-        blocked=bool(event.after),
-        fate=event.fate,
-        parent=event.parent,
-        detached=event.detached,
     )
     state.jobs[event.job_id] = job
     if event.job_id.isascii() and event.job_id.isdigit():
@@ -70,6 +65,8 @@ def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: I
     state.set_wall_timer(job, event.deadline_wall)
     state.set_wall_timer(job, event.not_before_wall)
     if event.after or event.parent:
+        job.after, job.blocked, job.fate = event.after, bool(event.after), event.fate
+        job.parent, job.detached = event.parent, event.detached
         tie(state, job)
     offer(state, job, at)
     note_finish(state, job)

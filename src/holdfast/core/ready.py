@@ -5,16 +5,15 @@ were leased are found by the job's cursor, so a million of them cost the queue n
 came back stand in the job's own `due`, or in `later` until their time.
 """
 
-from bisect import bisect
 from collections import deque
 from collections.abc import Container, Iterable
-from copy import copy
 from heapq import heappop, heappush
 from typing import cast
 
-from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, Position
+from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.job import Job, first_fresh
-from holdfast.core.shape import Shape, shape_of
+from holdfast.core.line import Line
+from holdfast.core.shape import Shape, has_own_slots, shape_of
 from holdfast.core.task import ASIDE, FRESH, Task
 
 
@@ -22,17 +21,18 @@ class Row:
     """The jobs of one priority and shape that have something to lease, oldest first: one row to
     whoever places them. `head` is the next of them; there is none left where it is nothing."""
 
-    __slots__ = ("_jobs", "_now", "_rest", "count", "head", "priority", "shape")
+    __slots__ = ("_jobs", "_now", "_queue", "_rest", "count", "head", "priority", "shape")
 
     def __init__(
         self,
         key: tuple[int, Shape],
-        queue: deque[JobId],
+        queue: Line,
         jobs: dict[JobId, Job],
         now: Instant,
     ) -> None:
         self.priority, self.shape = key
         self.count = len(queue)
+        self._queue = queue
         self._jobs, self._now = jobs, now
         self._rest = iter(queue)
         self.head: Job | None = None
@@ -50,24 +50,24 @@ class Row:
 
     def waiting(self, most: int) -> int:
         """How many tasks can be leased, of the head and all behind it, counted up to `most`."""
-        found = 0 if self.head is None else count_leasable(self.head, self._now, most)
-        # A copy stands where the original stands, and leaves it there.
-        for job_id in copy(self._rest):
-            if found >= most:
-                break
+        found, head = 0, self.head
+        is_behind = False
+        for job_id in self._queue if head is not None else ():
             job = self._jobs.get(job_id)
-            if job is not None:
+            is_behind = is_behind or job is head
+            if is_behind and job is not None:
                 found += count_leasable(job, self._now, most)
-        return min(found, most)
+            if found >= most:
+                return most
+        return found
 
 
 class ReadyQueue:
     """The lines of jobs with something to lease, one a priority and shape, and those that will
     have something, by time. However many jobs wait, a round looks at one a shape."""
 
-    def __init__(self, jobs: dict[JobId, Job]) -> None:
-        self._jobs = jobs
-        self.queues: dict[tuple[int, Shape], deque[JobId]] = {}
+    def __init__(self) -> None:
+        self.queues: dict[tuple[int, Shape], Line] = {}
         self.sleeping: list[tuple[Instant, JobId]] = []
 
     def offer(self, job: Job) -> None:
@@ -76,47 +76,31 @@ class ReadyQueue:
         if job.queued:
             return
         job.queued = True
-        queue = self._queue_of(job)
-        if not queue or self._position(queue[-1]) < job.position:
-            queue.append(job.job_id)
-        else:
-            queue.insert(self._place(queue, job.position), job.job_id)
+        self._queue_of(job).add(job.position, job.job_id)
 
     def offer_all(self, jobs: Iterable[Job]) -> None:
         """Offer a million at a restart, oldest first: neighbours of one spec share the look for
         their line."""
         spec, queue = None, None
         for job in jobs:
-            if queue is None or job.spec is not spec or job.spec.max_parallel:
+            if queue is None or job.spec is not spec or has_own_slots(job):
                 spec, queue = job.spec, self._queue_of(job)
             if not job.queued:
                 job.queued = True
-                queue.append(job.job_id)
+                queue.add(job.position, job.job_id)
 
-    def _queue_of(self, job: Job) -> deque[JobId]:
+    def _queue_of(self, job: Job) -> Line:
         key = (job.spec.priority, shape_of(job))
         queue = self.queues.get(key)
         if queue is None:
-            queue = self.queues[key] = deque()
+            queue = self.queues[key] = Line()
         return queue
-
-    def _place(self, queue: deque[JobId], position: Position) -> int:
-        """Where a job of this age stands. Searched from the front in growing steps: whoever comes
-        back is old, and a look into the middle of a long line is slow."""
-        stop = 1
-        while stop < len(queue) and self._position(queue[stop]) < position:
-            stop *= 2
-        return bisect(queue, position, stop // 2, min(stop, len(queue)), key=self._position)
-
-    def _position(self, job_id: JobId) -> Position:
-        job = self._jobs.get(job_id)
-        return NOWHERE if job is None else job.position
 
     def withdraw(self, job: Job) -> None:
         """Take the job out of its line, before it changes into one of another."""
         if job.queued:
             job.queued = False
-            self._queue_of(job).remove(job.job_id)
+            self._queue_of(job).remove(job.position, job.job_id)
 
     def sleep(self, job: Job, until: Instant) -> None:
         """Look at the job again at `until`."""
@@ -151,10 +135,11 @@ class ReadyQueue:
                 rows.append(Row(key, queue, jobs, now))
         return rows
 
-    def _thin(self, queue: deque[JobId], jobs: dict[JobId, Job], now: Instant) -> None:
+    def _thin(self, queue: Line, jobs: dict[JobId, Job], now: Instant) -> None:
         """Let go of those at the front that have nothing."""
-        while queue and not _stands(jobs.get(queue[0]), now):
-            _leave(jobs.get(queue.popleft()))
+        while queue and not _stands(job := jobs.get(queue.first()), now):
+            queue.drop_first()
+            _leave(job)
 
 
 def _stands(job: Job | None, now: Instant) -> bool:

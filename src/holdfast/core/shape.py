@@ -39,9 +39,11 @@ class Shape(Struct, frozen=True, gc=False, cache_hash=True, kw_only=True):
 def shape_of(job: Job) -> Shape:
     """A job that bounds how many of its tasks run at once, or that starts as a whole, shares its
     slots with nobody."""
-    spec = job.spec
-    own = job.job_id if spec.max_parallel or spec.placing.gang else ""
-    return spec_shape(spec, own)
+    return spec_shape(job.spec, job.job_id if has_own_slots(job) else "")
+
+
+def has_own_slots(job: Job) -> bool:
+    return bool(job.spec.max_parallel or job.spec.placing.gang)
 
 
 @lru_cache(maxsize=REMEMBERED)

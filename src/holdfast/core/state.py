@@ -87,7 +87,7 @@ class State:
 
         self.endpoints: dict[str, dict[LeaseId, Task]] = {}
         self.holders: dict[tuple[WorkerId, int], Holder] = {}
-        self.ready = ReadyQueue(self.jobs)
+        self.ready = ReadyQueue()
         self.open_jobs: dict[JobId, None] = {}
         self.finished: deque[JobId] = deque()
         self.timers: list[tuple[Instant, JobId]] = []

@@ -41,5 +41,5 @@ class Aging:
     def forget(self, rows: list[Row]) -> None:
         """Let go of rows that are no more: who comes anew begins to wait."""
         known = {(row.priority, row.shape) for row in rows}
-        for key in self._since.keys() - known:
-            del self._since[key]
+        if len(known) < len(self._since) or not known.issuperset(self._since):
+            self._since = {key: at for key, at in self._since.items() if key in known}

@@ -46,7 +46,7 @@ class Backlog:
         namespace = line.shape.namespace
         if self._shares is not None and namespace not in self._claimants:
             demand = next(self._demands(line), None)
-            if demand and claim_one(line, demand, self._placeable, self._shares):
+            if demand and claim_one(line, self._able(line, demand), self._shares):
                 self._claimants.add(namespace)
 
     def keep(self) -> None:
@@ -75,16 +75,20 @@ class Backlog:
             # Room that is on its way where others end is room enough.
             wanted = demand.count - min(owed, demand.count)
             owed -= demand.count - wanted
-            if shape.gang:
-                able = gang_group(line, demand.count, self._suited(line, demand, self._seats))
-            else:
-                able = self._suited(line, demand, self._placeable)
+            able = self._able(line, demand)
+            if not shape.gang:
                 # What is free and was kept from it by its equals is the first to be kept for it.
                 for seat in self._suited(line, demand, contested):
                     room = seat.free.room(shape, len(seat.open_slots))
                     wanted -= claim(seat, shape, min(wanted, room))
             if wanted > 0:
                 claim_all(shape, wanted, able)
+
+    def _able(self, line: Line, demand: Demand) -> list[Seat]:
+        """The workers whose room it waits for."""
+        if line.shape.gang:
+            return gang_group(line, demand.count, self._suited(line, demand, self._seats))
+        return self._suited(line, demand, self._placeable)
 
     def _suited(self, line: Line, demand: Demand, seats: Sequence[Seat]) -> list[Seat]:
         shape, avoid = line.shape, demand.avoid

@@ -4,22 +4,17 @@ from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 
 from holdfast.core.shape import Shape
-from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
-from holdfast.scheduler.line import COUNTED, Demand, Line
+from holdfast.scheduler.line import COUNTED, Line
 from holdfast.scheduler.seats import Claim, Seat
 from holdfast.scheduler.shares import Shares
 
 
-def claim_one(line: Line, demand: Demand, seats: Iterable[Seat], shares: Shares) -> bool:
-    """Among equals: room for one task, from namespaces that hold more; whether there is a worker
-    that could have it."""
+def claim_one(line: Line, seats: Iterable[Seat], shares: Shares) -> bool:
+    """Among equals: room for one task on the nearest of these seats, from namespaces that hold
+    more; whether there is one."""
     shape = line.shape
-    near = min(
-        (seat for seat in seats if seat.worker != demand.avoid and suits(seat, shape)),
-        key=lambda seat: distance(seat, shape),
-        default=None,
-    )
+    near = min(seats, key=lambda seat: distance(seat, shape), default=None)
     if near is None:
         return False
     share = shares.of(shape.namespace) + shares.of_one(shape)

@@ -133,7 +133,7 @@ def _unsuited(found: Sequence[Obstacles]) -> Iterator[Reason]:
         needs = [_need(name, found, count) for name, count in lacking.most_common()]
         yield Reason(
             code="too_large",
-            sentence=f"It fits on none of {_many(everyone)}: {'; '.join(needs)}.",
+            sentence=f"It fits on no worker: {'; '.join(needs)}.",
             command="holdfast worker list",
             counts=tuple(lacking.most_common()),
             workers=_names(each for each in found if each.lacking),
@@ -192,7 +192,3 @@ def _those(names: Sequence[str], which: str) -> str:
     one = len(names) == 1
     many = "One worker" if one else f"{len(names)} workers"
     return f"{many} {which} ({listed(names)}) {'is' if one else 'are'}"
-
-
-def _many(count: int) -> str:
-    return "the one worker there is" if count == 1 else f"the {count} workers"

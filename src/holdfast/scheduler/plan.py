@@ -311,10 +311,9 @@ class _Planner:
         )  # fmt: skip
 
     def _serve_gang(self, line: Line, job: Job, portion: int) -> bool:
-        """All tasks of the job, or nothing: also while one of them waits for its time, and before
-        it is known how many there will be."""
+        """All tasks of the job, or nothing: also while one of them waits for its time."""
         indices = take(job, self._look.now, job.count)
-        if len(indices) < job.count or not job.sealed or line.taken:
+        if len(indices) < job.count or line.taken:
             return True
         if self._allowed(line, job) < len(indices):
             line.is_blocked = line.is_bounded = True

@@ -5,10 +5,6 @@ can be done again; when processes meet it is up to the machine, so a run proves 
 not more.
 """
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,67 +13,10 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from holdfast.testing.loopback import ServerProcess
+from holdfast.testing.loopback import ServerProcess, WorkerProcess
 from holdfast.testing.proxy import Proxy
 
 STOP_S: Final = 30.0
-
-
-class WorkerProcess:
-    """`holdfast worker start`, in a session of its own, to be ended in any way there is."""
-
-    def __init__(self, url: str, token_file: Path, name: str, folder: Path) -> None:
-        self.name = name
-        self.is_frozen = False
-        self._command = [
-            sys.executable, "-m", "holdfast", "worker", "start", "--server", url,
-            "--token-file", str(token_file), "--name", name, "--slots", "2",
-        ]  # fmt: skip
-        self._said = folder / f"{name}.txt"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._said.open("ab") as said:
-            self._process = subprocess.Popen(
-                self._command, stdout=said, stderr=said, start_new_session=True
-            )
-
-    def kill(self) -> None:
-        self._signal(signal.SIGKILL)
-        self._reap()
-
-    def freeze(self) -> None:
-        """It stops in the middle of whatever it does, and does not know it."""
-        self._signal(signal.SIGSTOP)
-        self.is_frozen = True
-
-    def thaw(self) -> None:
-        self._signal(signal.SIGCONT)
-        self.is_frozen = False
-
-    def leave(self) -> None:
-        """Ask it to go, and wait until it has gone."""
-        if self.is_frozen:
-            self.thaw()
-        self._signal(signal.SIGTERM)
-        self._reap()
-
-    def said(self) -> str:
-        return self._said.read_text(encoding="utf-8", errors="replace")
-
-    def _signal(self, number: signal.Signals) -> None:
-        process = self._process
-        if process is not None and process.poll() is None:
-            os.kill(process.pid, number)
-
-    def _reap(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(STOP_S)
 
 
 class Fleet:
@@ -89,8 +28,10 @@ class Fleet:
         self.proxy = Proxy(int(self.server.url.rpartition(":")[2])).start()
         self.url = f"http://127.0.0.1:{self.proxy.port}"
         self.workers = [
-            WorkerProcess(self.url, self.server.token_file, f"w{number}", folder)
-            for number in range(workers)
+            WorkerProcess(
+                self.server, folder / name, "--name", name, "--slots", "2", url=self.url
+            )
+            for name in (f"w{number}" for number in range(workers))
         ]
         for worker in self.workers:
             worker.start()

@@ -4,6 +4,8 @@ can be killed too, or a thread of this program."""
 import asyncio
 import itertools
 import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,23 +23,41 @@ from holdfast.worker.agent import Agent
 from holdfast.worker.remote import Remote, Terms
 from holdfast.worker.threads import ThreadExecutor
 
-ANY_PORT: Final = "127.0.0.1:0"
 GREETING: Final = "serving"
 STOP_S: Final = 30.0
 
 _numbers = itertools.count(1)
 
 
+def held_port() -> socket.socket:
+    """A port that is nobody else's while those who listen there come and go, until this is closed.
+
+    It is bound here and not listened at. A server may take it, as it could take one that was just
+    let go of; a program that asks for any port, or calls out from one, is never given it.
+    """
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held
+
+
+def address_of(held: socket.socket) -> str:
+    """Where to listen, as `--listen` takes it."""
+    return f"127.0.0.1:{held.getsockname()[1]}"
+
+
 class ServerProcess:
     """`holdfast serve` on a folder. Started again it listens where it did before."""
 
-    def __init__(self, folder: Path, *options: str, listen: str = ANY_PORT) -> None:
+    def __init__(self, folder: Path, *options: str, listen: str = "") -> None:
         self.data = folder / "data"
         self.token_file = folder / "token"
         self.url = ""
-        self._listen = listen
+        self._port = None if listen else held_port()
+        self._listen = listen if self._port is None else address_of(self._port)
         self._options = options
         self._process: subprocess.Popen[str] | None = None
+        self._hearing: threading.Thread | None = None
 
     @property
     def token(self) -> str:
@@ -57,9 +77,9 @@ class ServerProcess:
             told.append(line)
             if line.startswith(GREETING):
                 self.url = line.split()[-1]
-                self._listen = self.url.removeprefix("http://")
                 # What it says later is read too: a full pipe would stop it in mid-sentence.
-                threading.Thread(target=self._said().read, daemon=True).start()
+                self._hearing = threading.Thread(target=self._said().read, daemon=True)
+                self._hearing.start()
                 return
         raise RuntimeError(f"the server did not start: {''.join(told)}")
 
@@ -68,16 +88,24 @@ class ServerProcess:
         self._end(lambda process: process.kill())
 
     def stop(self) -> None:
-        """Ask it to leave, and wait until it has."""
+        """Ask it to leave, and wait until it has. It is not started again."""
         self._end(lambda process: process.terminate())
+        self._release_port()
 
     def _end(self, how: Callable[["subprocess.Popen[str]"], None]) -> None:
         process, self._process = self._process, None
         if process is not None:
             how(process)
             process.wait(STOP_S)
+            if self._hearing is not None:
+                # It reads until nobody holds the other end, and must not find the file closed.
+                self._hearing.join(STOP_S)
             if process.stderr is not None:
                 process.stderr.close()
+
+    def _release_port(self) -> None:
+        if self._port is not None:
+            self._port.close()
 
     def _said(self) -> IO[str]:
         if self._process is None or self._process.stderr is None:
@@ -95,17 +123,29 @@ class ServerProcess:
         trace: TracebackType | None,
     ) -> None:
         self.kill()
+        self._release_port()
 
 
 class WorkerProcess:
-    """`holdfast worker start`, for a server that is running."""
+    """`holdfast worker start`, for a server that is running, in a session of its own. What it says
+    is in a file beside its folder. `url`: the server is reached by way of another."""
 
-    def __init__(self, server: ServerProcess, folder: Path, *options: str) -> None:
+    def __init__(
+        self, server: ServerProcess, folder: Path, *options: str, url: str = ""
+    ) -> None:
+        self.is_frozen = False
         self._command = [
-            sys.executable, "-m", "holdfast", "worker", "start", "--server", server.url,
+            sys.executable, "-m", "holdfast", "worker", "start", "--server", url or server.url,
             "--token-file", str(server.token_file), "--scratch", str(folder), *options,
         ]  # fmt: skip
+        self._said = folder.with_suffix(".txt")
         self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._said.open("ab") as said:
+            self._process = subprocess.Popen(
+                self._command, stdout=said, stderr=said, start_new_session=True
+            )
 
     def kill(self) -> None:
         """End it as a power cut would."""
@@ -114,10 +154,21 @@ class WorkerProcess:
             process.kill()
             process.wait(STOP_S)
 
+    def freeze(self) -> None:
+        """It stops in the middle of whatever it does, and does not know it."""
+        self._signal(signal.SIGSTOP)
+        self.is_frozen = True
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+        self.is_frozen = False
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def __enter__(self) -> "WorkerProcess":
-        self._process = subprocess.Popen(
-            self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        self.start()
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -48,6 +48,7 @@ class Member:
         self.is_alive = True
         self.is_frozen = False
         self.is_cut_off = False
+        self.is_leaving = False
         self.executor = SteppedExecutor(slots, cluster.dice, failing=0.1)
         self.capacity = Capacity(slots, slots * 1_000, MEMORY, GPUS)
         self.agent = Agent(self.name, incarnation, self.executor, self.capacity)
@@ -63,6 +64,8 @@ class Member:
             return
         self.executor.advance(self.now_ms())
         self._cluster.look_at_what_runs(self)
+        if self.is_leaving and self.agent.is_idle():
+            self.agent.say_goodbye()
         exchange = self.agent.step(self.now_ms())
         if exchange is not None:
             # One lock a name: whoever is started again proves that the former process is dead.
@@ -102,7 +105,8 @@ class Member:
         self.is_cut_off = False
 
     def leave(self) -> None:
-        """An orderly end: nothing more is taken, what runs is given back."""
+        """An orderly end: nothing more is taken, what runs is given back, and it says goodbye."""
+        self.is_leaving = True
         self.agent.draining = True
         self.agent.finish(0)
         self.poll()

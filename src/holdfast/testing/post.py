@@ -42,6 +42,7 @@ class Post:
         draining: bool = False,
         hello: Hello | None = None,
         lingering: tuple[Lingering, ...] = (),
+        leaving: bool = False,
     ) -> None:
         """Say it without waiting for anything; the next turn may answer."""
         self.number = self.number + 1 if number is None else number
@@ -51,7 +52,7 @@ class Post:
         exchange = Exchange(
             self.name, self.incarnation, self.number, seen, capacity, started, done, failed,
             released, tuple(map(LeaseId, held)), occupied, draining, hello,
-            lingering,
+            lingering, leaving,
         )  # fmt: skip
         self.service.exchanges.take(exchange, self.replies.append)
 

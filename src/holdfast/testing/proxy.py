@@ -41,10 +41,6 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE_S)
 
-    def point_to(self, target_port: int) -> None:
-        """The server is somewhere else now; connections made from here on go there."""
-        self._target_port = target_port
-
     def cut(self) -> None:
         """Break every connection there is, in the middle of whatever it carries."""
         self._call(self._cut)

@@ -5,26 +5,10 @@ between the socket and the parser. TLS and unix sockets are the event loop's.
 """
 
 import asyncio
-import ssl
 from typing import cast
-from urllib.parse import urlsplit
 
-import httptools
-from msgspec import Struct
-
-from holdfast.wire.http import Server
-
-
-class Heard(Struct, frozen=True):
-    """An answer as it came."""
-
-    status: int
-    content_type: str
-    content: bytes
-
-
-class Broken(Exception):
-    """The connection ended, or what came over it was no answer."""
+from holdfast.wire.answers import UNASKED, Broken, Ear, Heard
+from holdfast.wire.target import Server, Target, target_of
 
 
 class Connection(asyncio.Protocol):
@@ -33,16 +17,15 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self.is_free = False
         self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
+        self._ear = Ear()
         self._answer: asyncio.Future[Heard] | None = None
-        self._content_type = ""
-        self._chunks: list[bytes] = []
 
     async def ask(self, request: bytes) -> Heard:
         """The answer to this request. Who stops waiting for it must `close` the connection."""
         if self._transport is None:
             raise Broken("there is no connection")
         self.is_free = False
+        self._ear.begin()
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return await self._answer
@@ -61,35 +44,25 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._break(f"what answered does not speak HTTP: {error}")
+            self._ear.hear(data)
+        except Broken as error:
+            self._break(str(error))
+            return
+        if self._ear.is_over:
+            self._give()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._break(f"the connection was lost: {error}" if error else "the connection was closed")
 
-    # What the parser finds.
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"content-type":
-            self._content_type = value.decode("latin-1")
-
-    def on_body(self, chunk: bytes) -> None:
-        self._chunks.append(chunk)
-
-    def on_message_complete(self) -> None:
-        chunks, content_type = self._chunks, self._content_type
-        self._chunks, self._content_type = [], ""
+    def _give(self) -> None:
         answer, self._answer = self._answer, None
         if answer is None or answer.done():
             # Nobody asked, or nobody waits: who knows what the next answer would belong to.
-            self._break("an answer came that nobody waits for")
+            self._break(UNASKED)
             return
-        keeps = self._parser.should_keep_alive()
-        self.is_free = keeps
-        content = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        answer.set_result(Heard(self._parser.get_status_code(), content_type, content))
-        if not keeps:
+        self.is_free = self._ear.keeps
+        answer.set_result(self._ear.heard())
+        if not self.is_free:
             self.close()
 
     def _break(self, why: str) -> None:
@@ -99,46 +72,15 @@ class Connection(asyncio.Protocol):
             answer.set_exception(Broken(why))
 
 
-class Target(Struct, frozen=True):
-    """Where requests go: what stands before the path, and the lines that every one has."""
-
-    server: Server
-    prefix: str
-    lines: str
-    trust: ssl.SSLContext | None
-
-    def request(self, path: str, content: bytes, content_type: str) -> bytes:
-        head = (
-            f"POST {self.prefix}{path} HTTP/1.1\r\n{self.lines}"
-            f"content-type: {content_type}\r\ncontent-length: {len(content)}\r\n\r\n"
-        )
-        return head.encode("latin-1") + content
-
-    async def connect(self) -> Connection:
-        loop = asyncio.get_running_loop()
-        path = self.server.socket()
-        if path is not None:
-            _, made = await loop.create_unix_connection(Connection, path)
-            return made
-        parts = urlsplit(self.server.base_url())
-        port = parts.port or (443 if self.trust is not None else 80)
+async def connected(target: Target) -> Connection:
+    loop = asyncio.get_running_loop()
+    if target.path is not None:
+        _, made = await loop.create_unix_connection(Connection, target.path)
+    else:
         _, made = await loop.create_connection(
-            Connection, parts.hostname or "", port, ssl=self.trust
+            Connection, target.host, target.port, ssl=target.trust
         )
-        return made
-
-
-def target_of(server: Server) -> Target:
-    """`ValueError` where a token or an address holds what no line of a request may."""
-    parts = urlsplit(server.base_url())
-    told = {"host": parts.netloc.rpartition("@")[2], **server.headers()}
-    if not all(value.isascii() and value.isprintable() for value in (parts.path, *told.values())):
-        raise ValueError("a token is one word of plain letters, and so is an address")
-    lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
-    trust = server.trust()
-    return Target(
-        server, parts.path.rstrip("/"), lines, trust if isinstance(trust, ssl.SSLContext) else None
-    )
+    return made
 
 
 class Connections:
@@ -156,13 +98,13 @@ class Connections:
         """Ask once. `OSError`, `Broken` or `TimeoutError` where no answer came."""
         if self._target is None:
             self._target = target_of(self._server)
-        request = self._target.request(path, content, content_type)
+        head = self._target.head("POST", path, {"content-type": content_type}, len(content))
         async with self._room:
             connection = await self._connection(self._target)
             heard: Heard | None = None
             try:
                 async with asyncio.timeout(answer_s):
-                    heard = await connection.ask(request)
+                    heard = await connection.ask(head + content)
                 return heard
             finally:
                 if heard is not None and connection.is_free:
@@ -179,7 +121,7 @@ class Connections:
                 return connection
             self._all.discard(connection)
         async with asyncio.timeout(self._connect_s):
-            connection = await target.connect()
+            connection = await connected(target)
         self._all.add(connection)
         return connection
 

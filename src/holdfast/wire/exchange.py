@@ -110,7 +110,8 @@ class Exchange(Struct, frozen=True, array_like=True):
 
     `held` are the leases it has a right to, as far as it knows. `lingering` are attempts that have
     none any more and still run, and `occupied` is how many slots they keep: nothing else fits there
-    until a later exchange names them no more.
+    until a later exchange names them no more. `leaving`: these are its last words. Nothing runs
+    there, nothing will, and its name is free.
     """
 
     worker: WorkerId
@@ -127,6 +128,7 @@ class Exchange(Struct, frozen=True, array_like=True):
     draining: bool
     hello: Hello | None = None
     lingering: tuple[Lingering, ...] = ()
+    leaving: bool = False
 
 
 def is_empty(exchange: Exchange) -> bool:

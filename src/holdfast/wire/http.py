@@ -1,4 +1,4 @@
-"""HTTP as a client of Holdfast speaks it: the one module that knows which library carries it.
+"""HTTP as a client of Holdfast speaks it: what is asked, and what is asked again.
 
 A request that may safely be repeated is repeated while the server is away, with growing pauses
 that differ from client to client; what is not safe to repeat fails at once. Who asks too often is
@@ -6,72 +6,36 @@ told when to come again, and does.
 """
 
 import random
-import socket
-import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any, BinaryIO, Final, TypeVar
+from urllib.parse import quote, urlencode
 
-import httpx2
 import msgspec
 from msgspec import Struct
 
-from holdfast.version import VERSION
-from holdfast.wire.bodies import Problem
+from holdfast.wire.answers import AWAY, Broken, Heard, Rejected, decoded, rejection
 from holdfast.wire.errors import Unreachable
+from holdfast.wire.line import Lines, NotConnected
+from holdfast.wire.target import MSGPACK, Server, target_of
 
-__all__ = ["Http", "Rejected", "Server", "Unreachable", "decoded"]
+__all__ = ["MSGPACK", "Http", "Rejected", "Server", "Unreachable", "decoded"]
 
 T = TypeVar("T")
 
-MSGPACK: Final = "application/msgpack"
-JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
-UNIX: Final = "unix:"
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 5.0
 CONNECT_S: Final = 5.0
+ANSWER_S: Final = 60.0
+PLAIN: Final = "/%:@!$&'()*+,;=~?"
+"""What may stand in a path as it is."""
 CHUNK: Final = 1 << 16
-AWAY: Final = frozenset({502, 503, 504})
-"""Answers that mean: not now. The request was not taken, or is safe to repeat."""
 TOO_OFTEN: Final = 429
 """The answer that means: nothing was done, come again later. Anything may be asked again then."""
-
-
-class Rejected(Exception):
-    """The server understood and said no; `problem` says why."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.detail or problem.title)
-        self.problem = problem
-
-
-class Server(Struct, frozen=True, kw_only=True):
-    """Where a server is and how one may ask it. `ca_file`: whom to trust beside the system."""
-
-    url: str
-    token: str = ""
-    ca_file: str = ""
-
-    def base_url(self) -> str:
-        return "http://holdfast" if self.url.startswith(UNIX) else self.url.rstrip("/")
-
-    def headers(self) -> dict[str, str]:
-        known = {"user-agent": f"holdfast/{VERSION}", "accept": MSGPACK}
-        if self.token:
-            known["authorization"] = f"Bearer {self.token}"
-        return known
-
-    def socket(self) -> str | None:
-        return self.url.removeprefix(UNIX) if self.url.startswith(UNIX) else None
-
-    def trust(self) -> ssl.SSLContext | bool:
-        if not self.url.startswith("https:"):
-            return False
-        return ssl.create_default_context(cafile=self.ca_file or None)
 
 
 class Http:
@@ -81,16 +45,12 @@ class Http:
         self.server = server
         self._patience_s = patience_s
         self._closed = threading.Event()
-        self._streaming: set[httpx2.Response] = set()
-        self._client = httpx2.Client(
-            base_url=server.base_url(),
-            headers=server.headers(),
-            timeout=httpx2.Timeout(60.0, connect=CONNECT_S),
-            transport=httpx2.HTTPTransport(
-                uds=server.socket(),
-                verify=server.trust(),
-                limits=httpx2.Limits(max_connections=connections),
-            ),
+        try:
+            self._target = target_of(server)
+        except ValueError as error:
+            raise Unreachable(server.url, str(error)) from error
+        self._lines = Lines(
+            self._target, most=connections, connect_s=CONNECT_S, wait_s=ANSWER_S
         )
 
     def get(self, path: str, kind: type[T], **query: Any) -> T:
@@ -120,19 +80,16 @@ class Http:
     @contextmanager
     def stream(self, path: str, *, idle_s: float, **query: Any) -> Iterator[Iterator[bytes]]:
         """An answer that does not end: its bytes as they come; silence for `idle_s` breaks it."""
-        timeout = httpx2.Timeout(CONNECT_S, read=idle_s)
+        head = self._target.head("GET", _named(path, query), {}, 0)
         try:
-            with self._client.stream("GET", path, params=query, timeout=timeout) as response:
-                if response.status_code >= 400:
-                    response.read()
-                    raise _rejection(response)
-                self._streaming.add(response)
-                try:
-                    yield response.iter_raw()
-                finally:
-                    self._streaming.discard(response)
-        except httpx2.TransportError as error:
-            raise Unreachable(self.server.url, _said(error)) from error
+            with self._lines.taken() as line:
+                heard = line.begin(head, idle_s)
+                chunks = line.chunks(heard.content)
+                if heard.status >= 400:
+                    raise rejection(msgspec.structs.replace(heard, content=b"".join(chunks)))
+                yield chunks
+        except (OSError, Broken, NotConnected) as error:
+            raise Unreachable(self.server.url, said(error)) from error
 
     def clock(self) -> float | None:
         """What the server's wall clock shows, in seconds since 1970 and whole ones only; None
@@ -146,9 +103,7 @@ class Http:
     def close(self) -> None:
         """End everything; who reads a stream in another thread meets its end at once."""
         self._closed.set()
-        for response in list(self._streaming):
-            _hang_up(response)
-        self._client.close()
+        self._lines.close()
 
     def _ask(
         self,
@@ -159,34 +114,34 @@ class Http:
         body: Struct | None = None,
         key: str = "",
         file: tuple[BinaryIO, int] | None = None,
-    ) -> httpx2.Response:
+    ) -> Heard:
         headers = {"idempotency-key": key} if key else {}
-        content: bytes | Iterator[bytes] | None = None
+        content, size = b"", 0
         if body is not None:
             content, headers["content-type"] = msgspec.msgpack.encode(body), MSGPACK
+            size = len(content)
+        if file is not None:
+            headers["content-type"], size = BYTES, file[1]
+        request = self._target.head(method, _named(path, params), headers, size) + content
         repeatable = bool(key) or method in ("GET", "HEAD", "PUT", "DELETE")
         give_up_at = time.monotonic() + self._patience_s
         pause = FIRST_PAUSE_S
         while True:
-            if file is not None:
-                headers |= {"content-type": BYTES, "content-length": str(file[1])}
-                content = _chunks(file[0])
+            if self._closed.is_set():
+                raise RuntimeError("this client was closed")
             try:
-                response = self._client.request(
-                    method, path, params=params, content=content, headers=headers
-                )
-                if response.status_code == TOO_OFTEN:
-                    if not self._waits_as_told(response, give_up_at):
-                        return response
+                heard = self._ask_once(method, request, () if file is None else _chunks(file[0]))
+                if heard.status == TOO_OFTEN:
+                    if not self._waits_as_told(heard, give_up_at):
+                        return heard
                     continue
-                if response.status_code not in AWAY or not repeatable:
-                    return response
-                why = f"it answered {response.status_code}"
-            except httpx2.ConnectError as error:
-                # Nothing was sent, so anything may be tried again.
-                why = _said(error)
-            except httpx2.TransportError as error:
-                why = _said(error)
+                if heard.status not in AWAY or not repeatable:
+                    return heard
+                why = f"it answered {heard.status}"
+            except NotConnected as error:
+                why = said(error)
+            except (OSError, Broken) as error:
+                why = said(error)
                 if not repeatable:
                     raise Unreachable(self.server.url, why) from error
             left = give_up_at - time.monotonic()
@@ -196,47 +151,34 @@ class Http:
             self._closed.wait(min(left, random.uniform(0, pause)))  # noqa: S311
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    def _waits_as_told(self, response: httpx2.Response, give_up_at: float) -> bool:
+    def _ask_once(self, method: str, request: bytes, body: Iterable[bytes]) -> Heard:
+        with self._lines.taken() as line:
+            # Nothing follows the head of an answer to HEAD, whatever it says.
+            if method == "HEAD":
+                return line.begin(request, ANSWER_S)
+            return line.ask(request, body, ANSWER_S)
+
+    def _waits_as_told(self, heard: Heard, give_up_at: float) -> bool:
         """Wait until the server wants to be asked again; False where nobody has so much time."""
-        told = response.headers.get("retry-after", "")
+        told = heard.headers.get("retry-after", "")
         seconds = float(told) if told.isascii() and told.isdigit() else LONGEST_PAUSE_S
         if time.monotonic() + seconds > give_up_at:
             return False
         # Those who were told the same do not come back together.
         return not self._closed.wait(seconds + random.uniform(0, FIRST_PAUSE_S))  # noqa: S311
 
-    def _answer(self, response: httpx2.Response, kind: type[T]) -> T:
-        if response.status_code >= 400:
-            raise _rejection(response)
-        return decoded(response.content, response.headers.get("content-type", ""), kind)
+    def _answer(self, heard: Heard, kind: type[T]) -> T:
+        if heard.status >= 400:
+            raise rejection(heard)
+        return decoded(heard.content, heard.content_type, kind)
 
 
-def decoded(content: bytes, content_type: str, kind: type[T]) -> T:
-    if not content:
-        return msgspec.convert(None, kind) if kind is type(None) else msgspec.convert({}, kind)
-    if content_type.startswith(MSGPACK):
-        return msgspec.msgpack.decode(content, type=kind)
-    return msgspec.json.decode(content, type=kind)
-
-
-def _rejection(response: httpx2.Response) -> Rejected:
-    try:
-        problem = decoded(response.content, response.headers.get("content-type", ""), Problem)
-    except (msgspec.DecodeError, TypeError):
-        status = response.status_code
-        problem = Problem(
-            type="about:blank", title=response.reason_phrase, status=status,
-            detail=f"the server answered {status} and not in a form we know", code="unknown",
-        )  # fmt: skip
-    return Rejected(problem)
-
-
-def _hang_up(response: httpx2.Response) -> None:
-    """Shut the connection, which wakes whoever waits for its next byte; closing alone does not."""
-    connection = response.extensions["network_stream"].get_extra_info("socket")
-    if connection is not None:
-        with suppress(OSError):
-            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+def _named(path: str, query: Mapping[str, Any] | None) -> str:
+    """What is asked for, with whatever follows the path."""
+    if not path.isascii() or not path.isprintable() or " " in path:
+        path = quote(path, safe=PLAIN)
+    told = urlencode(query, doseq=True) if query else ""
+    return f"{path}?{told}" if told else path
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
@@ -245,5 +187,5 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -6,22 +6,14 @@ enough.
 
 from typing import Final, TypeVar
 
-import httpx2
 import msgspec
 from msgspec import Struct
 
-from holdfast.wire.connection import Broken, Connections
-from holdfast.wire.http import (
-    AWAY,
-    CONNECT_S,
-    MSGPACK,
-    Rejected,
-    Server,
-    Unreachable,
-    _rejection,
-    _said,
-    decoded,
-)
+from holdfast.wire.answers import AWAY, Broken, Rejected, decoded, rejection
+from holdfast.wire.connection import Connections
+from holdfast.wire.errors import Unreachable
+from holdfast.wire.http import CONNECT_S, said
+from holdfast.wire.target import MSGPACK, Server
 
 T = TypeVar("T")
 
@@ -48,12 +40,11 @@ class AsyncHttp:
         except TimeoutError as error:
             raise Unreachable(self.server.url, "it did not answer in time") from error
         except (OSError, Broken, ValueError) as error:
-            raise Unreachable(self.server.url, _said(error)) from error
+            raise Unreachable(self.server.url, said(error)) from error
         if heard.status in NOT_NOW:
             raise Unreachable(self.server.url, f"it answered {heard.status}")
         if heard.status >= 400:
-            told = {"content-type": heard.content_type}
-            raise _rejection(httpx2.Response(heard.status, headers=told, content=heard.content))
+            raise rejection(heard)
         try:
             return decoded(heard.content, heard.content_type, kind)
         except msgspec.DecodeError as error:

@@ -54,6 +54,7 @@ class Agent:
         self.executor = executor
         self.draining = False
         self.is_drained = False
+        self._is_leaving = False
         self.hello = hello
         self._capacity = capacity
         self._report_bytes = report_bytes
@@ -126,12 +127,18 @@ class Agent:
             self._takes_nothing(),
             None if self._is_known else self.hello,
             lingering,
+            self._is_leaving,
         )
         return self._under_way
 
     def speak_up(self) -> None:
         """Have the next step say something, though there is nothing new to say."""
         self._must_speak = True
+
+    def say_goodbye(self) -> None:
+        """Have the next step say that nothing runs here any more, and nothing will."""
+        self._must_speak = self._must_speak or not self._is_leaving
+        self._is_leaving = True
 
     def drain(self) -> None:
         """Take nothing more and give back what has not begun; what runs may end."""

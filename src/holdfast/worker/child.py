@@ -19,13 +19,13 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Final
 
-from holdfast.core.ids import LeaseId
+from holdfast.core.ids import LeaseId, WorkerId
 from holdfast.wire.exchange import Run
 from holdfast.worker import frames
+from holdfast.worker.bearings import Bearings
 from holdfast.worker.bell import Bell
 from holdfast.worker.calls import Calls, raising
 from holdfast.worker.copies import Original, end_copy
-from holdfast.worker.current import enter_job_alone
 from holdfast.worker.frames import Broke, Doom, Ran, Withdrawn, array_of, encode, frame
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import Entry
@@ -50,9 +50,16 @@ class Child:
     """The lane inside the child. One lock guards the socket, the slate and who owns a task."""
 
     def __init__(
-        self, link: socket.socket, slate: Slate, *, dooms: bool, prints: Prints | None = None
+        self,
+        link: socket.socket,
+        slate: Slate,
+        *,
+        dooms: bool,
+        prints: Prints | None = None,
+        worker: WorkerId,
     ) -> None:
         self._link = link
+        self._bearings = Bearings(worker)
         self._dooms = dooms
         self._prints = prints
         self._slate = slate
@@ -74,6 +81,7 @@ class Child:
         while True:
             entry = self._next(outcome, now_ns)
             if entry is None:
+                self._bearings.clear()
                 self.flush()
                 if not self._tokens.get():
                     break
@@ -166,12 +174,14 @@ class Child:
     def _perform(self, entry: Entry, began_ns: int) -> bytes | None:
         run, item = entry
         if run is not self._prepared:
-            enter_job_alone(run.job_id)
+            # Code that is loaded here stays for tasks to come; what it reads is about none of them.
+            self._bearings.clear()
             self._call, self._prepared = self._prepare(run), run
         if self._call is None:
             self._refuse(item.lease_id)
             return None
         try:
+            self._bearings.take(run, item)
             result = self._call(item)
             if self._original.is_copy:
                 end_copy(None)
@@ -261,7 +271,8 @@ def main() -> None:
     slate = Slate(slate_fd)
     if prints is not None:
         slate.mark(prints.ends)
-    child = Child(link, slate, dooms=setup.dooms, prints=prints)
+    worker = WorkerId(setup.worker)
+    child = Child(link, slate, dooms=setup.dooms, prints=prints, worker=worker)
     threading.Thread(
         target=child.listen, args=(stream,), name="holdfast-listen", daemon=True
     ).start()

@@ -1,4 +1,5 @@
-"""Which job the code belongs to that is running: told by its lane, or by its environment."""
+"""Which job the code belongs to that is running: told by its environment, or in a thread by its
+lane."""
 
 import os
 from contextvars import ContextVar
@@ -13,11 +14,6 @@ _JOB: Final[ContextVar[str]] = ContextVar("holdfast_job", default="")
 def enter_job(job_id: str) -> None:
     """What this thread runs from now on belongs to this job."""
     _JOB.set(job_id)
-
-
-def enter_job_alone(job_id: str) -> None:
-    """The same where the whole process runs nothing else: whatever it starts is told too."""
-    os.environ[JOB_VARIABLE] = job_id
 
 
 def current_job() -> str:

@@ -37,12 +37,13 @@ class Setup(Struct, frozen=True, array_like=True):
     """What a child takes over from the program it works for. An argument need not be text.
     `dooms`: a program without a guard keeps everything from running, and not its task alone.
     `captured`: its output goes into files, and it says which part is whose. `bundle` is the folder
-    it finds code in before anywhere else; empty for none."""
+    it finds code in before anywhere else; empty for none. `worker` is whom it works for."""
 
     argv: list[bytes]
     dooms: bool = True
     captured: bool = False
     bundle: str = ""
+    worker: str = ""
 
 
 class Withdraw(Struct, frozen=True, array_like=True):

@@ -8,6 +8,7 @@ thread that started it.
 import selectors
 import signal
 import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -15,16 +16,15 @@ from contextlib import suppress
 from typing import Final
 
 from holdfast.core.ids import LeaseId
-from holdfast.wire.exchange import Done, Run
+from holdfast.wire.exchange import Run
 from holdfast.worker import frames
 from holdfast.worker.fates import crash_report, ending, fate_of
 from holdfast.worker.frames import Broke, Ran, array_of
 from holdfast.worker.guarding import Guardian
-from holdfast.worker.kept import KeptLane, lanes_of
+from holdfast.worker.kept import KeptLane, balance, lanes_of, report_of
 from holdfast.worker.lanes import Entry, Outcome, failed, released
 from holdfast.worker.orders import Assign, Order, Recall, Retire, Stop
 from holdfast.worker.slate import NO_LEASE
-from holdfast.worker.troubles import Trouble
 from holdfast.worker.warm import Start, WarmChild
 
 BARREN_MAX: Final = 3
@@ -55,6 +55,8 @@ class Keeper:
         self._bell_in.setblocking(False)
         self._bell_out.setblocking(False)
         self._is_told = False
+        # Held by whoever deals with lanes and children: the keeper, but for when it sleeps.
+        self._dealing = threading.Lock()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._bell_out, selectors.EVENT_READ, None)
         self._recalled: set[LeaseId] = set()
@@ -64,7 +66,27 @@ class Keeper:
 
     def tell(self, order: Order) -> None:
         """Leave an order for the keeper. Called by the agent's thread; never waits."""
+        if isinstance(order, Assign) and self._gives(order.run, order.entries):
+            return
         self._orders.append(order)
+        self._ring()
+
+    def _gives(self, run: Run, entries: list[Entry]) -> bool:
+        """While the keeper sleeps, whoever brings work hands it to the child: a task need not wait
+        until another thread has had its turn. False where the keeper is needed."""
+        if not self._dealing.acquire(blocking=False):
+            return False
+        try:
+            lane = self.lanes[run.slot]
+            if self._orders or self._is_ending or not lane.gives(run, entries):
+                return False
+            if lane.wants_keeper:
+                self._ring()
+            return True
+        finally:
+            self._dealing.release()
+
+    def _ring(self) -> None:
         if not self._is_told:
             self._is_told = True
             # A keeper that has ended hears nothing; its leases are given back without it.
@@ -75,7 +97,9 @@ class Keeper:
         """The keeper's thread: until closed and every child is buried."""
         try:
             while not self._is_over():
-                self._turn()
+                heard = self._selector.select(self._patience())
+                with self._dealing:
+                    self._turn(heard)
         except BaseException as error:
             # Ours, not the user's. Nothing can run without a keeper, and nobody may wait for it.
             self.doom = (type(error).__name__, f"the keeper of the processes failed: {error!r}")
@@ -89,15 +113,15 @@ class Keeper:
             self._bell_out.close()
             self._wake()
 
-    def _turn(self) -> None:
-        for key, events in self._selector.select(self._patience()):
+    def _turn(self, heard: list[tuple[selectors.SelectorKey, int]]) -> None:
+        for key, events in heard:
             lane: KeptLane | None = key.data
             if lane is None:
                 self._obey_all()
             elif lane.child is not None and key.fileobj in (lane.child.link, lane.child.pidfd):
                 self._attend(lane, lane.child, key.fileobj, events)
         self._watch_the_clock()
-        self._balance()
+        balance(self.lanes)
         for lane in self.lanes:
             self._bind(lane)
             lane.feed()
@@ -105,6 +129,10 @@ class Keeper:
         if self._has_news:
             self._has_news = False
             self._wake()
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._closing_at is not None or self.doom is not None
 
     # Orders of the agent.
 
@@ -127,7 +155,7 @@ class Keeper:
                 self._close(order.deadline)
 
     def _assign(self, run: Run, entries: list[Entry]) -> None:
-        if self.doom is not None or self._closing_at is not None:
+        if self._is_ending:
             self._release(entries)
             return
         self.lanes[run.slot].line_up(run, entries)
@@ -192,16 +220,8 @@ class Keeper:
                 continue
             lane.has_proved_itself()
             self._forget(lane, outcome.lease_id)
-            run, item = entry
             lane.note_output(entry, outcome.printed)
-            ran_ms = outcome.ran_us // 1000
-            if type(outcome) is Ran:
-                self.outcomes.append(
-                    Done(run.job_id, item.index, item.lease_id, ran_ms, outcome.result)
-                )
-            elif type(outcome) is Broke:
-                trouble = Trouble(outcome.error, outcome.traceback, outcome.exit_code)
-                self.outcomes.append(failed(entry, ran_ms, trouble))
+            self.outcomes.append(report_of(entry, outcome))
         self._has_news = True
 
     def _take_back(self, lane: KeptLane, asked: list[LeaseId], taken: list[LeaseId]) -> None:
@@ -216,8 +236,7 @@ class Keeper:
         entry = lane.inside.pop(lease_id, None)
         if entry is None:
             return
-        is_over = self._closing_at is not None or self.doom is not None
-        if is_over or lease_id in self._recalled or lease_id in self._unwanted:
+        if self._is_ending or lease_id in self._recalled or lease_id in self._unwanted:
             self._release([entry])
         else:
             lane.queue.appendleft(entry)
@@ -357,30 +376,12 @@ class Keeper:
 
     def _lacks_child(self, lane: KeptLane) -> bool:
         """A lane that was used once is kept warm; one that never was costs nothing."""
-        is_over = self._closing_at is not None or self.doom is not None
-        return lane.child is None and lane.job is not None and not is_over
-
-    def _balance(self) -> None:
-        """Let idle lanes take what waits behind others of the same job."""
-        for thief in self.lanes:
-            if not thief.is_idle:
-                continue
-            others = [lane for lane in self.lanes if lane is not thief and lane.job == thief.job]
-            victim = max(others, key=lambda lane: len(lane.queue) + len(lane.inside), default=None)
-            if victim is None:
-                continue
-            if victim.queue:
-                thief.must_end = thief.must_end or victim.must_end
-                thief.queue.extend(victim.spare())
-            else:
-                victim.ask_for_spare()
+        return lane.child is None and lane.job is not None and not self._is_ending
 
     def _mind_the_socket(self, lane: KeptLane) -> None:
         if lane.child is None:
             return
-        wanted = selectors.EVENT_READ
-        if lane.child.has_unsent:
-            wanted |= selectors.EVENT_WRITE
+        wanted = lane.child.wanted_events
         if self._selector.get_key(lane.child.link).events != wanted:
             self._selector.modify(lane.child.link, wanted, lane)
 

@@ -12,13 +12,14 @@ from msgspec import structs
 
 from holdfast.core.ids import JobId, LeaseId
 from holdfast.core.spec import STOP
-from holdfast.wire.exchange import Run
+from holdfast.wire.exchange import Done, Run
 from holdfast.worker import frames
 from holdfast.worker.frames import Broke, Ran, Withdraw, encode
-from holdfast.worker.lanes import STEAL_MAX, Entry
+from holdfast.worker.lanes import STEAL_MAX, Entry, Outcome, failed
 from holdfast.worker.printing import Ends
 from holdfast.worker.prints import LanePrints
 from holdfast.worker.slate import Slate, shared_file
+from holdfast.worker.troubles import Trouble
 from holdfast.worker.warm import WarmChild
 
 HELPING_US: Final = 20_000
@@ -28,7 +29,7 @@ WINDOW_MOST: Final = 1024
 
 
 class KeptLane:
-    """Used by the keeper's thread alone, but for the slate, which anybody may read."""
+    """Used by whoever holds the keeper's lock, but for the slate, which anybody may read."""
 
     def __init__(self) -> None:
         self.slate = Slate(shared_file("holdfast-slate"))
@@ -122,6 +123,22 @@ class KeptLane:
             self.must_end = False
         self.queue.extend(entries)
 
+    def gives(self, run: Run, entries: list[Entry]) -> bool:
+        """Take a run and give the child its helping. False, and nothing is taken, where the child
+        or its guardian would have to be seen to first."""
+        must_end = run.on_disconnect == STOP
+        is_bound = must_end == self.must_end == self.is_bound
+        if not self.is_usable or self.queue or run.bundle != self.bundle or not is_bound:
+            return False
+        self.line_up(run, entries)
+        self.feed()
+        return True
+
+    @property
+    def wants_keeper(self) -> bool:
+        """Whether something is left to do: to share what waits, or to send what did not go."""
+        return bool(self.queue) or (self.child is not None and self.child.has_unsent)
+
     def feed(self) -> None:
         """Give the child its next helping once half of the last one is answered for."""
         if self.child is None or not self.is_usable or len(self.inside) > self._window // 2:
@@ -190,6 +207,32 @@ class KeptLane:
     def close(self) -> None:
         self.slate.close()
         os.close(self.crash)
+
+
+def report_of(entry: Entry, outcome: Ran | Broke) -> Outcome:
+    """How a task ended, as the agent passes it on."""
+    run, item = entry
+    ran_ms = outcome.ran_us // 1000
+    if isinstance(outcome, Ran):
+        return Done(run.job_id, item.index, item.lease_id, ran_ms, outcome.result)
+    trouble = Trouble(outcome.error, outcome.traceback, outcome.exit_code)
+    return failed(entry, ran_ms, trouble)
+
+
+def balance(lanes: list[KeptLane]) -> None:
+    """Let idle lanes take what waits behind others of the same job."""
+    for thief in lanes:
+        if not thief.is_idle:
+            continue
+        others = [lane for lane in lanes if lane is not thief and lane.job == thief.job]
+        victim = max(others, key=lambda lane: len(lane.queue) + len(lane.inside), default=None)
+        if victim is None:
+            continue
+        if victim.queue:
+            thief.must_end = thief.must_end or victim.must_end
+            thief.queue.extend(victim.spare())
+        else:
+            victim.ask_for_spare()
 
 
 def lanes_of(count: int) -> list[KeptLane]:

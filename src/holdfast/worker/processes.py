@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Lingering, Run
+from holdfast.worker.bearings import LOCAL_WORKER
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.guarding import Guardian, NoGuardian
 from holdfast.worker.keeper import Keeper
@@ -29,7 +30,7 @@ class ProcessExecutor:
     `dooms`: a program without a guard, which belongs to whoever runs this, ends all of it; where
     programs are strangers' it fails their tasks alone. `prints`: where the tasks of each lane
     print; without, they print where this program does. `bundles` is the folder in which unpacked
-    bundles are found by their digests.
+    bundles are found by their digests. `worker` is what tasks are told they run on.
     """
 
     def __init__(
@@ -43,12 +44,13 @@ class ProcessExecutor:
         prints: Sequence[LanePrints] = (),
         guardian: Guardian | None = None,
         bundles: str = "",
+        worker: str = LOCAL_WORKER,
     ) -> None:
         self.slots = slots
         self._clock_ms = clock_ms
         self._bundles = bundles
         self._leases = Leases()
-        start = starter(os.getcwd(), dooms=dooms, bundles=bundles)
+        start = starter(os.getcwd(), dooms=dooms, bundles=bundles, worker=worker)
         self._keeper = Keeper(slots, wake, kill_grace_ms, guardian or NoGuardian(), start)
         for lane, its in zip(self._keeper.lanes, prints, strict=False):
             lane.prints = its

@@ -65,7 +65,8 @@ class Remote:
         self._tell = tell
         self._terms = terms
         self._loop = asyncio.get_running_loop()
-        self._bell = asyncio.Event()
+        self._is_rung = False
+        self._resting: asyncio.Future[None] | None = None
         self._flying: dict[int, asyncio.Task[Reply | None]] = {}
         self._began = self._loop.time()
         self._was_there = False
@@ -79,7 +80,7 @@ class Remote:
     def wake(self) -> None:
         """Something has ended. May be called from any thread, at any time."""
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._bell.set)
+            self._loop.call_soon_threadsafe(self._ring)
 
     def leave(self) -> None:
         """Take nothing more and go when what runs has ended; asked a second time, go now."""
@@ -88,7 +89,7 @@ class Remote:
             self._agent.drain()
         else:
             self._is_hurried = True
-        self._bell.set()
+        self._ring()
 
     async def work(self) -> bool:
         """Until asked to leave, and gone. False when it had to go because nothing can run here."""
@@ -131,12 +132,21 @@ class Remote:
 
     async def _rest(self, seconds: float | None) -> None:
         """Until something happens, or a time has come."""
-        try:
-            await asyncio.wait_for(self._bell.wait(), seconds)
-        except TimeoutError:
-            return
-        finally:
-            self._bell.clear()
+        if not self._is_rung:
+            self._resting = self._loop.create_future()
+            alarm = None if seconds is None else self._loop.call_later(seconds, self._ring)
+            try:
+                await self._resting
+            finally:
+                self._resting = None
+                if alarm is not None:
+                    alarm.cancel()
+        self._is_rung = False
+
+    def _ring(self, _: object = None) -> None:
+        self._is_rung = True
+        if self._resting is not None and not self._resting.done():
+            self._resting.set_result(None)
 
     # Exchanges on their way.
 
@@ -146,7 +156,7 @@ class Remote:
             self._flying.pop(min(self._flying)).cancel()
         task = asyncio.create_task(self._bring(exchange))
         self._flying[exchange.number] = task
-        task.add_done_callback(lambda _: self._bell.set())
+        task.add_done_callback(self._ring)
 
     def _deliver(self) -> None:
         """Hand the answers to the agent in the order of their exchanges."""
@@ -210,7 +220,7 @@ class Remote:
         is_unsure = self._is_away or not self._was_there
         if is_unsure and number in self._asking and len(self._flying) == 1:
             self._agent.speak_up()
-            self._bell.set()
+            self._ring()
 
     def _answer_s(self, exchange: Exchange) -> float:
         if is_empty(exchange):
@@ -284,14 +294,11 @@ class Remote:
             self._deliver()
         if self._is_away or self._refusal or not agent.is_idle():
             return
-        # Nothing is left to report, and such an exchange is parked. A second one has it answered,
-        # which proves that the first was heard.
-        agent.speak_up()
+        # Nothing is left to report but that; the answer proves that it was heard.
+        agent.say_goodbye()
         self._turn()
-        heard = max(self._flying, default=0)
-        agent.speak_up()
-        self._turn()
-        while agent.seen < heard and self._loop.time() < give_up_at:
+        last = max(self._flying, default=0)
+        while agent.seen < last and self._loop.time() < give_up_at:
             await self._rest(give_up_at - self._loop.time())
             self._deliver()
 

@@ -21,7 +21,7 @@ from holdfast.core.ids import WorkerId
 from holdfast.core.spec import STOP
 from holdfast.wire.bodies import Command
 from holdfast.wire.exchange import Item, Run
-from holdfast.worker.current import JOB_VARIABLE
+from holdfast.worker.bearings import bearings
 from holdfast.worker.errands import Launch
 
 PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR"})
@@ -149,15 +149,7 @@ class Surroundings:
                 value = self._secret(value.removeprefix(SECRET))
                 secrets.append(value)
             values[name] = value
-        values |= {
-            JOB_VARIABLE: run.job_id,
-            "HOLDFAST_TASK_ID": f"{run.job_id}/{item.index}",
-            "HOLDFAST_TASK_INDEX": str(item.index),
-            "HOLDFAST_TASK_COUNT": str(run.task_count),
-            "HOLDFAST_ATTEMPT": str(item.attempt),
-            "HOLDFAST_LEASE_ID": str(item.lease_id),
-            "HOLDFAST_WORKER_ID": self._worker,
-        }
+        values |= bearings(run, item, self._worker)
         env = {os.fsencode(name): os.fsencode(value) for name, value in values.items()}
         return env, tuple(secret for secret in secrets if secret)
 

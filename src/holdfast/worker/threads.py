@@ -161,7 +161,8 @@ class Lane:
 
 class ThreadExecutor:
     """Lanes that are threads. See `holdfast.worker.executor.Executor` for what each method owes.
-    All share one interpreter, so none has the code of a bundle; `bundles`: it is run without."""
+    All share one interpreter, so none has the code of a bundle; `bundles`: it is run without. They
+    share one environment too, so no task finds there what it is."""
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ for a living child.
 """
 
 import os
+import selectors
 import signal
 import socket
 import subprocess
@@ -34,6 +35,7 @@ class WarmChild:
         dooms: bool = True,
         bundle: str = "",
         outputs: tuple[int, int] | None = None,
+        worker: str = "",
     ) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
@@ -63,12 +65,18 @@ class WarmChild:
         self._inbox = Inbox()
         self._unsent = bytearray()
         words = [os.fsencode(str(word)) for word in sys.argv]
-        setup = Setup(argv=words, dooms=dooms, captured=outputs is not None, bundle=bundle)
+        is_captured = outputs is not None
+        setup = Setup(words, dooms=dooms, captured=is_captured, bundle=bundle, worker=worker)
         self.send(frames.SETUP, encode(setup))
 
     @property
     def has_unsent(self) -> bool:
         return bool(self._unsent)
+
+    @property
+    def wanted_events(self) -> int:
+        """What to wait for at its socket."""
+        return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
 
     def send(self, kind: int, body: bytes = b"") -> None:
         self._unsent += frame(kind, body)
@@ -132,11 +140,13 @@ Start = Callable[[Slate, int, str, Outputs], WarmChild]
 """Start a child for the bundle with this digest, or for none."""
 
 
-def starter(folder: str, *, dooms: bool, bundles: str) -> Start:
+def starter(folder: str, *, dooms: bool, bundles: str, worker: str) -> Start:
     """Children of one executor have the same beginning, but for their bundles."""
 
     def start(slate: Slate, crash: int, bundle: str, outputs: Outputs) -> WarmChild:
         place = os.path.join(bundles, bundle) if bundle else ""
-        return WarmChild(slate, crash, folder, dooms=dooms, bundle=place, outputs=outputs)
+        return WarmChild(
+            slate, crash, folder, dooms=dooms, bundle=place, outputs=outputs, worker=worker
+        )
 
     return start

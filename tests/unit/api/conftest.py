@@ -7,12 +7,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httptools
 import msgspec
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from holdfast.api.app import Api
+from holdfast.api.asked import Asked
 from holdfast.api.identity import new_secret
 from holdfast.api.limits import Door
+from holdfast.api.protocol import Talk
+from holdfast.api.response import Response, Streamed
 from holdfast.api.routes import TABLE
 from holdfast.api.service import Service
 from holdfast.coordinator.serving import Served
@@ -21,6 +27,7 @@ from holdfast.coordinator.taking import take_folder
 from holdfast.core import commands as c
 
 TERM_MS = 15_000
+PATIENCE_S = 30.0
 
 
 class Told:
@@ -92,37 +99,19 @@ class House:
         if token:
             told["authorization"] = f"Bearer {token}"
         path, _, query = (prefix + target).partition("?")
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": method,
-            "scheme": "http",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in told.items()],
-            "server": ("localhost", 7700),
-        }
-        sent: list[dict[str, Any]] = []
-        asked = [{"type": "http.request", "body": content, "more_body": False}]
-
-        async def receive() -> dict[str, Any]:
-            if asked:
-                return asked.pop()
-            if not leave:
-                await (gone or asyncio.Event()).wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message: dict[str, Any]) -> None:
-            sent.append(message)
-            if heard is not None and message["type"] == "http.response.body":
-                heard.put_nowait(message["body"])
-
-        await self.api(scope, receive, send)
-        start, *rest = sent
-        answered = {name.decode(): value.decode() for name, value in start["headers"]}
-        return Told(start["status"], answered, b"".join(message["body"] for message in rest))
+        named = {name.replace("_", "-"): value for name, value in told.items()}
+        asked = Asked(method, path, query.encode(), named)
+        if content:
+            asked.add(content)
+        asked.end()
+        if leave:
+            asked.leave()
+        leaving = asyncio.ensure_future(_leave(asked, gone))
+        try:
+            response = await self.api.respond(asked)
+            return Told(*await _heard(response, heard))
+        finally:
+            leaving.cancel()
 
     async def get(self, target: str, **rest: Any) -> Told:
         return await self.ask("GET", target, **rest)
@@ -155,6 +144,26 @@ class House:
             **rest,
         }
         return await self.post("/exchange", message, leave=leave)
+
+
+async def _leave(asked: Asked, gone: asyncio.Event | None) -> None:
+    await (gone or asyncio.Event()).wait()
+    asked.leave()
+
+
+async def _heard(
+    response: Response | Streamed, heard: "asyncio.Queue[bytes] | None"
+) -> tuple[int, dict[str, str], bytes]:
+    lines = response.lines.decode("latin-1").splitlines()
+    headers = dict(line.split(": ", 1) for line in lines)
+    if isinstance(response, Response):
+        return response.status, headers, response.content
+    content = b""
+    async for chunk in response.chunks:
+        content += chunk
+        if heard is not None:
+            heard.put_nowait(chunk)
+    return 200, headers, content
 
 
 @asynccontextmanager
@@ -191,3 +200,132 @@ def inside(tmp_path: Path) -> Callable[..., None]:
 def make_house() -> Callable[..., House]:
     """A house over a coordinator that the test has made itself."""
     return House
+
+
+# Over a socket.
+
+
+class Answer:
+    """One answer as the parser finds it."""
+
+    def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
+        self.headers: dict[str, str] = {}
+        self.content = b""
+        self.is_over = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.decode()] = value.decode()
+
+    def on_body(self, body: bytes) -> None:
+        self.content += body
+
+    def on_message_complete(self) -> None:
+        self.is_over = True
+
+    @property
+    def status(self) -> int:
+        return self.parser.get_status_code()
+
+    @property
+    def code(self) -> str:
+        return json.loads(self.content)["code"]
+
+
+class Visitor:
+    """One connection. `say` and `hear` are all it can do."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def say(self, *parts: bytes) -> None:
+        for part in parts:
+            self.writer.write(part)
+
+    async def hear(self) -> Answer:
+        answer = Answer()
+        while not answer.is_over:
+            # A byte at a time, so that nothing of the next answer is lost.
+            byte = await asyncio.wait_for(self.reader.read(1), PATIENCE_S)
+            assert byte, "the connection was closed"
+            answer.parser.feed_data(byte)
+        return answer
+
+    async def is_let_go(self) -> bool:
+        try:
+            return await asyncio.wait_for(self.reader.read(), PATIENCE_S) == b""
+        except ConnectionResetError:
+            return True
+
+
+class Place:
+    """A server of connections, and what they are counted in."""
+
+    def __init__(self, host: str, port: int, state: ServerState, house: House) -> None:
+        self.state = state
+        self.house = house
+        self._where = (host, port)
+        self._visitors: list[Visitor] = []
+
+    async def visit(self) -> Visitor:
+        visitor = Visitor(*await asyncio.open_connection(*self._where))
+        self._visitors.append(visitor)
+        return visitor
+
+    def request(
+        self,
+        what: str,
+        body: bytes = b"",
+        *,
+        token: str | None = None,
+        length: int | None = None,
+        version: str = "1.1",
+        **headers: str,
+    ) -> bytes:
+        told = {"host": "localhost", "content_length": str(len(body) if length is None else length)}
+        token = self.house.admin if token is None else token
+        if token:
+            told["authorization"] = f"Bearer {token}"
+        told |= headers
+        lines = [f"{name.replace('_', '-')}: {value}\r\n" for name, value in told.items() if value]
+        return f"{what} HTTP/{version}\r\n{''.join(lines)}\r\n".encode() + body
+
+    async def leave(self) -> None:
+        for visitor in self._visitors:
+            visitor.writer.close()
+        for connection in list(self.state.connections):
+            connection.shutdown()
+        while self.state.tasks:
+            await asyncio.gather(*self.state.tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def standing(house: House, respond: Any = None) -> AsyncIterator[Place]:
+    state = ServerState()
+    config = uvicorn.Config(
+        respond or house.api.respond, interface="asgi3", log_config=None, access_log=False
+    )
+    config.load()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Talk(config, state, {}), "127.0.0.1", 0)
+    place = Place("127.0.0.1", server.sockets[0].getsockname()[1], state, house)
+    try:
+        yield place
+    finally:
+        house.service.leave()
+        await place.leave()
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.fixture
+def told(inside) -> Callable[..., None]:
+    def tell(story: Callable[[Place], Awaitable[None]], respond=None) -> None:
+        async def at_home(house) -> None:
+            async with standing(house, respond) as place:
+                await story(place)
+
+        inside(at_home)
+
+    return tell

@@ -73,7 +73,7 @@ def test_workers_are_looked_at_as_they_are(inside):
         await house.submit(cpus=64)
         told = (await house.get("/tasks/2/0/explain")).value["reasons"]
         assert [reason["code"] for reason in told] == ["too_large"]
-        assert "64 cpus where the largest has 2" in told[0]["sentence"]
+        assert "it needs 64 cpus, and the most is 2" in told[0]["sentence"]
         await house.post("/workers/w1/cordon")
         assert await why(house, "/tasks/1/3") == ["workers_cordoned"]
         items = [item for run in held for item in run["items"]]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.asking import Asker, find_server
+from holdfast.cli.asking import LONG_PATIENCE_S, PATIENCE_S, Asker, find_server
 from holdfast.cli.errors import USAGE, Trouble
 from holdfast.cli.options import USUAL_SERVER
+from holdfast.cli.reading import Look
 
 
 @pytest.fixture
@@ -213,3 +214,12 @@ def test_a_doctor_without_a_server_says_so(run, nobody_there: str) -> None:
     assert done.code == 1
     assert "BAD" in done.out
     assert nobody_there in done.out
+
+
+def test_who_waits_anyway_bears_with_a_server_that_is_started_again() -> None:
+    look = Look(server="http://127.0.0.1:1")
+    with look.source() as hurried, look.source(is_patient=True) as patient:
+        assert [source.asker.http._patience_s for source in (hurried, patient)] == [
+            PATIENCE_S,
+            LONG_PATIENCE_S,
+        ]

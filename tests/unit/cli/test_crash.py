@@ -1,10 +1,13 @@
-"""The counting of `holdfast demo --crash`: it would notice what must not happen."""
+"""The counting of `holdfast demo --crash`, which would notice what must not happen; and its end."""
 
+import signal
+import subprocess
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from holdfast.cli import crash
 from holdfast.cli.crash import Count, compare, read_notes
 from holdfast.coordinator.inspect import look_into
 from holdfast.core.record import Record, decode_record, encode_record
@@ -78,3 +81,20 @@ def test_attempts_that_died_with_their_process_are_counted(write, tmp_path: Path
 
 def test_the_last_count_of_items_is_the_largest(tmp_path: Path) -> None:
     assert read_notes(notes(tmp_path, "items 5", "items 3", "result 2 20")) == (5, [(2, 20)])
+
+
+def test_a_child_that_starts_as_the_demo_is_stopped_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would make anew the folder that the demo takes with it."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(data: Path, notes: Path) -> "subprocess.Popen[str]":
+        begun.append(subprocess.Popen(["sleep", "600"], text=True))
+        signal.raise_signal(signal.SIGINT)
+        return begun[-1]
+
+    monkeypatch.setattr(crash, "_start", start)
+    with pytest.raises(KeyboardInterrupt), crash._running(tmp_path, tmp_path):
+        pytest.fail("it was told to stop")
+    assert begun[0].returncode == -signal.SIGKILL

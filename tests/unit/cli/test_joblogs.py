@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.folders import FolderShelf
 from holdfast.cli.following import Writer, start_of
-from holdfast.cli.shelves import FolderShelf, Place
+from holdfast.cli.shelves import Place
 from holdfast.coordinator.output import OutputStore, Quota
 from holdfast.coordinator.outputparts import StreamName
 from holdfast.testing.world import World

@@ -42,6 +42,7 @@ class Line:
         self.may_drop = threading.Event()
         self.may_drop.set()
         self.refusal: Exception | None = None
+        self.refused: SimpleQueue[str] = SimpleQueue()
         self.cannot_post: Exception | None = None
         self._count = 0
         self._talk: SimpleQueue[object] = SimpleQueue()
@@ -49,6 +50,7 @@ class Line:
     @contextmanager
     def stream(self, path: str, *, idle_s: float) -> Iterator[Iterator[bytes]]:
         if self.refusal is not None:
+            self.refused.put(path)
             raise self.refusal
         self._count += 1
         self._talk = talk = SimpleQueue()
@@ -329,6 +331,36 @@ def test_a_stream_that_nobody_needs_stays_closed(line: Line, told_on: Streams) -
     assert line.opened.qsize() == 1
     assert submitted(told_on, "2").begun
     assert line.opened.qsize() == 2
+
+
+def test_who_catches_up_is_not_forgotten_when_the_last_handle_goes(
+    line: Line, told_on: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(streams, "LONGEST_PAUSE_S", 0.001)
+    feed = submitted(told_on, "1")
+    line.refusal = Unreachable("http://there", "nobody")
+    line._talk.put(None)
+    asking, plainly = threading.Event(), told_on.opened
+
+    def opened() -> str:
+        asking.set()
+        return plainly()
+
+    monkeypatch.setattr(told_on, "opened", opened)
+    catching_up = threading.Thread(target=told_on.catch_up, args=(feed.job_id,), daemon=True)
+    catching_up.start()
+    assert asking.wait(PATIENCE_S)
+    del feed
+    gc.collect()
+    while not line.refused.empty():
+        line.refused.get()
+    for _ in range(2):
+        # Whoever is asked for is tried again, and again.
+        line.refused.get(timeout=PATIENCE_S)
+    line.refusal = None
+    catching_up.join(PATIENCE_S)
+    assert not catching_up.is_alive()
 
 
 def test_what_cannot_be_read_is_told_and_not_waited_for(line: Line) -> None:

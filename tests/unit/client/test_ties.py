@@ -7,7 +7,6 @@ from holdfast.client.limits import named
 from holdfast.client.ties import ties_from
 from holdfast.core.placing import ALL_TASKS, After
 from holdfast.wire.bodies import Constraint, Edits
-from holdfast.worker.current import enter_job_alone
 
 NOTHING = dict.fromkeys(
     ("key", "after", "on_failed_parent", "parent", "detached", "unique_for", "existing")
@@ -44,8 +43,7 @@ def test_what_it_comes_after_is_written_in_several_ways(
 
 
 def test_the_current_job_can_be_a_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_JOB_ID", "before")
-    enter_job_alone("7")
+    monkeypatch.setenv("HOLDFAST_JOB_ID", "7")
     assert tied(parent="current", detached=True)["parent"] == "7"
     monkeypatch.delenv("HOLDFAST_JOB_ID")
     with pytest.raises(ValueError, match="inside a task"):

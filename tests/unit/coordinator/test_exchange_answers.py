@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.coordinator.reporting import COMMIT_BYTES
+from holdfast.coordinator.portions import COMMIT_BYTES
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.ids import Index, JobId, LeaseId

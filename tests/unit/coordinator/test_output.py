@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.coordinator.output import Gap, OutputGone, OutputStore, Piece, Quota
+from holdfast.coordinator.output import Gap, OutputGone, OutputStore, Quota
 from holdfast.coordinator.outputparts import StreamName
+from holdfast.wire.output import Output
 
 OUT = StreamName("7", 3, 1, "stdout")
 ERR = StreamName("7", 3, 1, "stderr")
@@ -33,9 +34,9 @@ def everything(store: OutputStore, name: StreamName) -> tuple[bytes, int]:
 def test_what_was_written_is_read_in_pieces(store: OutputStore) -> None:
     assert store.append(OUT, 0, b"hello ") == 6
     assert store.append(OUT, 6, b"world", ended=True) == 11
-    assert store.read(OUT, 0, 8) == Piece(0, b"hello wo", 8, 0, ended=False)
-    assert store.read(OUT, 8, 8) == Piece(8, b"rld", 11, 0, ended=True)
-    assert store.read(OUT, 11, 8) == Piece(11, b"", 11, 0, ended=True)
+    assert store.read(OUT, 0, 8) == Output(0, b"hello wo", 8, 0, ended=False)
+    assert store.read(OUT, 8, 8) == Output(8, b"rld", 11, 0, ended=True)
+    assert store.read(OUT, 11, 8) == Output(11, b"", 11, 0, ended=True)
 
 
 def test_a_repeat_changes_nothing_and_an_overlap_adds_what_is_new(store: OutputStore) -> None:
@@ -57,7 +58,7 @@ def test_a_gap_is_refused_and_tells_where_to_go_on(store: OutputStore) -> None:
 def test_a_sender_that_lost_something_says_so_and_readers_are_told(store: OutputStore) -> None:
     store.append(OUT, 0, b"hello")
     assert store.append(OUT, 15, b"world", skips=True) == 20
-    assert store.read(OUT, 5, 100) == Piece(15, b"world", 20, 10, ended=False)
+    assert store.read(OUT, 5, 100) == Output(15, b"world", 20, 10, ended=False)
 
 
 def test_the_head_and_a_moving_tail_are_kept(store: OutputStore) -> None:
@@ -188,9 +189,9 @@ def test_where_all_are_under_way_the_oldest_lose_what_they_have_and_go_on(tmp_pa
         store.append(StreamName("1", index, 1, "stdout"), 0, b"hello")
     first = StreamName("1", 0, 1, "stdout")
     assert store.used <= 4 * 8192
-    assert store.read(first, 0, 10) == Piece(5, b"", 5, 5, ended=False)
+    assert store.read(first, 0, 10) == Output(5, b"", 5, 5, ended=False)
     assert store.append(first, 5, b" world") == 11
-    assert store.read(first, 0, 10) == Piece(5, b" world", 11, 5, ended=False)
+    assert store.read(first, 0, 10) == Output(5, b" world", 11, 5, ended=False)
 
 
 def test_one_that_lost_all_and_ends_is_gone(tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ def test_forgotten_jobs_leave_nothing(store: OutputStore) -> None:
     store.forget(["7", "..", "unknown"])
     assert store.jobs() == ["8"]
     assert store.used == 8192
-    assert store.read(OUT, 0, 10) == Piece(0, b"", 0, 0, ended=False)
+    assert store.read(OUT, 0, 10) == Output(0, b"", 0, 0, ended=False)
 
 
 def test_a_job_is_listed_by_task_and_in_pages(store: OutputStore) -> None:

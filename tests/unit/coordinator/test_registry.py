@@ -2,12 +2,12 @@
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.core.ids import WorkerId
+from holdfast.core.ids import Index, LeaseId, WorkerId
 from holdfast.core.spec import JobSpec
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.post import Post
 from holdfast.testing.service import Service
-from holdfast.wire.exchange import Exchange, Hello
+from holdfast.wire.exchange import Exchange, Hello, Started
 
 SPEC = JobSpec(name="work", kind="function", target="work")
 TERM_MS = 8_000
@@ -150,6 +150,52 @@ def test_resolution_000_21_who_is_unknown_is_asked_and_who_is_long_gone_is_let_g
     scene.clock.advance(3_600_000)
     scene.service.settle()
     assert scene.service.exchanges.workers == {}
+
+
+def test_one_that_said_goodbye_is_gone_at_once_and_its_name_is_free() -> None:
+    scene = Scene()
+    scene.service.do(c.PauseQueue(queue="default"))
+    worker = scene.worker(1)
+    worker.say(hello=hello())
+    scene.service.settle()
+    worker.say(leaving=True, draining=True)
+    scene.service.settle()
+    farewell = worker.replies[-1]
+    assert (farewell.number, farewell.runs, farewell.refused) == (2, (), "")
+    registry = scene.service.exchanges.registry
+    assert not registry.is_alive(registry.workers[W])
+    scene.pass_time(2 * TERM_MS)
+    assert registry.missed(registry.workers[W]) == 0
+    scene.service.do(c.ResumeQueue(queue="default"))
+    elsewhere = scene.worker(2)
+    elsewhere.hear(hello=hello(host="elsewhere"))
+    assert leases_of(elsewhere) == [1]
+    assert scene.lost() == []
+
+
+def test_what_was_on_its_way_to_one_that_left_is_given_to_others_at_once() -> None:
+    scene = Scene()
+    worker, other = scene.worker(1), scene.worker(name="other")
+    worker.hear(hello=hello())
+    assert leases_of(worker) == [1]
+    # It left before that answer came.
+    worker.hear(seen=0, leaving=True)
+    other.hear(hello=hello(), slots=3)
+    ended = [x for r in scene.service.records() for x in r.events]
+    ends = [end for x in ended if isinstance(x, e.AttemptsReturned) for end in x.ends]
+    assert [(end.lease_id, end.reason, end.charged) for end in ends] == [(1, "undelivered", "")]
+    assert leases_of(other) == [2, 3, 4]
+
+
+def test_what_one_that_left_had_begun_and_did_not_answer_for_is_lost_with_it() -> None:
+    scene = Scene()
+    worker = scene.worker(1)
+    worker.hear(hello=hello())
+    job_id = worker.replies[-1].runs[0].job_id
+    started = Started(job_id, Index(0), LeaseId(1), 0)
+    worker.hear(held=(1,), started=(started,))
+    worker.hear(leaving=True)
+    assert scene.lost() == [("w", 1)]
 
 
 def test_a_cordoned_worker_is_given_nothing_and_what_it_holds_goes_on() -> None:

@@ -1,7 +1,6 @@
 """Every check finds what it is there to find: each is shown a state broken in its own way."""
 
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from holdfast.core import invariants
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import CHECKS, check
 from holdfast.core.job import Job
+from holdfast.core.line import Line
 from holdfast.core.shape import shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
@@ -30,7 +30,7 @@ def set_cell(index: int, cell: int) -> Break:
     return lambda state, job: job.states.__setitem__(index, cell)
 
 
-def line_of(state: State) -> deque[JobId]:
+def line_of(state: State) -> Line:
     """The only line there is."""
     (line,) = state.ready.queues.values()
     return line
@@ -107,7 +107,7 @@ PLANTED: dict[str, tuple[str, str, Break]] = {
         "J7", "succeeded", lambda state, job: state.finished.append(job.job_id),
     ),
     "a job twice in line": (
-        "J7", "fresh", lambda state, job: line_of(state).append(job.job_id),
+        "J7", "fresh", lambda state, job: line_of(state).add(job.position, job.job_id),
     ),
     "a job in the wrong line": (
         "J7",

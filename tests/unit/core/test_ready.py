@@ -4,7 +4,7 @@ from random import Random
 
 from holdfast.core import commands as c
 from holdfast.core.ids import NEVER, Index, Instant, JobId
-from holdfast.core.ready import take
+from holdfast.core.ready import count_leasable, take
 from holdfast.core.shape import shape_of
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.testing.stages import JOB
@@ -196,3 +196,33 @@ def test_code_of_another_bundle_is_another_shape() -> None:
     shapes = {name: shape_of(world.state.jobs[JobId(name)]) for name in "abcd"}
     assert shapes["b"] == shapes["d"]
     assert len(set(shapes.values())) == 3
+
+
+def test_a_row_counts_what_waits_of_its_head_and_of_all_behind_it() -> None:
+    world = World()
+    world.submit("a", 3)
+    world.submit("b", 4)
+    world.submit("c", 1)
+    (row,) = world.state.ready.rows(world.state.jobs, world.now)
+    assert (row.waiting(100), row.waiting(5), row.waiting(0)) == (8, 5, 0)
+    row.advance()
+    assert row.waiting(100) == 5
+    assert row.head is not None
+    assert row.head.job_id == "b"
+    (lease,) = world.grant("a", 0)
+    world.release("a", 0, lease)
+    world.grant("b", 1)
+    (row,) = world.state.ready.rows(world.state.jobs, world.now)
+    assert row.waiting(100) == 7
+
+
+def test_what_waits_for_its_time_is_not_counted() -> None:
+    world = World()
+    again = RetryPolicy("fixed", 1_000)
+    world.submit("a", 3, spec=JobSpec(name="n", kind="k", target="t", retries=3, retry=again))
+    (lease,) = world.grant("a", 0)
+    world.start("a", 0, lease)
+    world.fail("a", 0, lease)
+    assert count_leasable(world.state.jobs["a"], world.now, 9) == 2
+    world.submit("b", 3, delay_ms=1_000)
+    assert count_leasable(world.state.jobs["b"], world.now, 9) == 0

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.wire.connection import Broken, Connections, Heard, target_of
-from holdfast.wire.http import Server
+from holdfast.wire.answers import Broken, Heard
+from holdfast.wire.connection import Connections
+from holdfast.wire.target import Server, target_of
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 4\r\n\r\nfine"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nfi\r\n2\r\nne\r\n0\r\n\r\n"
@@ -68,7 +69,8 @@ async def ask(connections: Connections, answer_s: float = 5.0) -> Heard:
 def test_a_connection_serves_one_request_after_another(tmp_path: Path) -> None:
     async def story(connections: Connections, site: Site) -> None:
         for _ in range(3):
-            assert await ask(connections) == Heard(200, "text/plain", b"fine")
+            heard = await ask(connections)
+            assert (heard.status, heard.content_type, heard.content) == (200, "text/plain", b"fine")
         assert site.visitors == 1
 
     visit(tmp_path / "s", story, OK, OK, OK)
@@ -148,10 +150,18 @@ def test_a_token_cannot_add_lines_to_a_request(token: str) -> None:
 
 def test_a_request_names_the_host_and_keeps_the_path_of_the_address() -> None:
     target = target_of(Server(url="http://[::1]:7700/under/", token="hf_a_b"))
-    head, _, body = target.request("/x", b"hello", "text/plain").partition(b"\r\n\r\n")
+    head = target.head("POST", "/x", {"a": "b"}, 5)
     lines = head.split(b"\r\n")
     assert lines[0] == b"POST /under/x HTTP/1.1"
     assert b"host: [::1]:7700" in lines
     assert b"content-length: 5" in lines
     assert b"authorization: Bearer hf_a_b" in lines
-    assert body == b"hello"
+    assert b"a: b" in lines
+    assert head.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("path", ["/x\r\nevil: 1", "/x y", "/ü"])
+def test_a_path_cannot_add_lines_to_a_request(path: str) -> None:
+    target = target_of(Server(url="http://127.0.0.1:1"))
+    with pytest.raises(ValueError, match="cannot be asked for"):
+        target.head("GET", path, {}, 0)

@@ -86,7 +86,7 @@ class Line:
             if isinstance(answer, Exception):
                 raise answer
             return answer
-        if not is_empty(exchange):
+        if not is_empty(exchange) or exchange.leaving:
             return self._nothing(exchange.number)
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._parked[exchange.number] = future
@@ -135,8 +135,27 @@ class Post:
         return await self.work
 
 
-def reported(line: Line, lease: int) -> bool:
-    return any(done.lease_id == lease for said in line.said for done in said.done)
+async def at_work(*leases: int, exits: bool = False) -> tuple[Line, "Post"]:
+    """A worker that was given these leases with its first answer, and has begun the first."""
+    line = Line()
+    line.script[1] = [a_reply(1, a_run(*leases))]
+    post = Post(line, exits=exits)
+    await post.begin()
+    return line, post
+
+
+def leases_told(line: Line, kind: str) -> list[int]:
+    """The leases of every report of a kind, in the order they were told."""
+    return [each.lease_id for said in line.said for each in getattr(said, kind)]
+
+
+async def leaves_in_order(line: Line, post: "Post") -> None:
+    """Of two leases, what has not begun goes back, what runs is finished, and then it is over."""
+    await post.until(lambda: any(said.released for said in line.said))
+    assert not post.work.done()
+    post.pass_time(TAKES_MS)
+    assert await post.work
+    assert (leases_told(line, "released"), leases_told(line, "done")) == ([6], [5])
 
 
 def played(story: Callable[[], Awaitable[None]]) -> None:
@@ -161,13 +180,10 @@ def test_an_exchange_without_an_answer_is_sent_again_the_very_same() -> None:
 
 def test_reports_overtake_an_exchange_that_is_parked_and_two_are_the_most() -> None:
     async def story() -> None:
-        line = Line()
-        line.script[1] = [a_reply(1, a_run(5, 6))]
-        post = Post(line)
-        await post.begin()
+        line, post = await at_work(5, 6)
         for lease in (5, 6):
             post.pass_time(TAKES_MS)
-            await post.until(lambda lease=lease: reported(line, lease))
+            await post.until(lambda lease=lease: lease in leases_told(line, "done"))
         await post.until(post.agent.is_idle)
         assert line.most_under_way <= 2
         await post.leave()
@@ -264,36 +280,21 @@ def test_a_worker_that_was_never_heard_ends_with_the_reason(trouble: Exception) 
 
 def test_leaving_waits_for_what_runs_gives_back_the_rest_and_says_goodbye() -> None:
     async def story() -> None:
-        line = Line()
-        line.script[1] = [a_reply(1, a_run(5, 6))]
-        post = Post(line)
-        await post.begin()
+        line, post = await at_work(5, 6)
         post.remote.leave()
-        await post.until(lambda: any(said.released for said in line.said))
-        assert not post.work.done()
-        post.pass_time(TAKES_MS)
-        assert await post.work
-        assert [back.lease_id for said in line.said for back in said.released] == [6]
-        assert [done.lease_id for said in line.said for done in said.done] == [5]
+        await leaves_in_order(line, post)
         assert (line.said[-1].draining, line.said[-1].held) == (True, ())
+        assert [said.leaving for said in line.said[-2:]] == [False, True]
 
     played(story)
 
 
 def test_a_worker_that_exits_when_drained_goes_when_what_runs_has_ended() -> None:
     async def story() -> None:
-        line = Line()
-        line.script[1] = [a_reply(1, a_run(5, 6))]
-        post = Post(line, exits=True)
-        await post.begin()
+        line, post = await at_work(5, 6, exits=True)
         await post.until(lambda: len(line.said) >= 2)
         line.drain = True
-        await post.until(lambda: any(said.released for said in line.said))
-        assert not post.work.done()
-        post.pass_time(TAKES_MS)
-        assert await post.work
-        assert [back.lease_id for said in line.said for back in said.released] == [6]
-        assert [done.lease_id for said in line.said for done in said.done] == [5]
+        await leaves_in_order(line, post)
         assert line.said[-1].draining
         assert any("leaves when what runs has ended" in told for told in post.told)
 
@@ -321,10 +322,7 @@ def test_a_drained_worker_stays_and_works_again_when_it_may() -> None:
 @pytest.mark.parametrize("is_hurried", [True, False])
 def test_what_does_not_end_in_time_is_released_without_charge(is_hurried: bool) -> None:
     async def story() -> None:
-        line = Line()
-        line.script[1] = [a_reply(1, a_run(5))]
-        post = Post(line)
-        await post.begin()
+        line, post = await at_work(5)
         post.remote.leave()
         await post.until(lambda: any(said.draining for said in line.said))
         if is_hurried:
@@ -340,10 +338,7 @@ def test_what_does_not_end_in_time_is_released_without_charge(is_hurried: bool) 
 
 def test_what_is_too_large_for_the_server_is_told_and_ends_nothing_else() -> None:
     async def story() -> None:
-        line = Line()
-        line.script[1] = [a_reply(1, a_run(5))]
-        post = Post(line)
-        await post.begin()
+        line, post = await at_work(5)
         await post.until(lambda: len(line.said) >= 2)
         line.script[3] = [rejected(413)]
         post.pass_time(TAKES_MS)
@@ -356,13 +351,10 @@ def test_what_is_too_large_for_the_server_is_told_and_ends_nothing_else() -> Non
 
 def test_a_worker_where_nothing_can_run_gives_everything_back_and_says_so() -> None:
     async def story() -> None:
-        line = Line()
-        line.script[1] = [a_reply(1, a_run(5))]
-        post = Post(line)
-        await post.begin()
+        line, post = await at_work(5)
         post.executor.fatal = "no processes"
         post.remote.wake()
         assert not await post.work
-        assert [back.lease_id for said in line.said for back in said.released] == [5]
+        assert leases_told(line, "released") == [5]
 
     played(story)

@@ -4,7 +4,7 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decide.endings import stop_rest
 from holdfast.core.decide.ties import unblocked
-from holdfast.core.decide.wishes import submit_problem
+from holdfast.core.decide.wishes import spec_problem, submit_problem
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.job import REPLACED, Job, is_finished, only_owes
@@ -30,26 +30,32 @@ def submit(state: State, command: c.SubmitJob, now: Instant) -> Decision:
         told = f"key {command.key!r} belongs to job {known.job_id} already"
         return Refused(Reason.CONFLICT, told)
     count = len(command.items) or command.count
+    spec = command.spec
     problem = submit_problem(command, count)
+    # A spec that a job has was judged when that job came: most submits repeat one.
+    if not problem and spec not in state.spec_cache:
+        problem = spec_problem(spec)
     if problem:
         return Refused(Reason.INVALID, problem)
     if count > MOST_TASKS:
         return _too_large(count)
-    if command.spec.placing.gang and count > MOST_MEMBERS:
+    if spec.placing.gang and count > MOST_MEMBERS:
         return Refused(Reason.TOO_LARGE, f"{count} tasks; a gang has at most {MOST_MEMBERS}")
     job_id = command.job_id or JobId(str(state.next_job))
     if job_id in state.jobs or _is_numbered(state, job_id):
         return Refused(Reason.CONFLICT, f"job {job_id} exists already, or did")
     if command.job_id.isdigit() and len(job_id) > NUMBER_DIGITS_MAX:
         return Refused(Reason.INVALID, f"a job of its own name is called {job_id[:20]}…")
+    submitted = _submitted(command, job_id, count, now)
+    if known is None and not command.after and not command.parent:
+        return Accepted((submitted,), job_id)
     former = known.job_id if known is not None else JobId("")
     refusal = _tie_refusal(state, command, job_id, former)
     if refusal is not None:
         return refusal
-    events: list[e.AnyEvent] = [*_replaced(state, former, job_id, now)]
-    events.append(_submitted(command, job_id, count, now))
+    events: list[e.AnyEvent] = [*_replaced(state, former, job_id, now), submitted]
     if command.after and all_hold(state, command.after):
-        events.append(unblocked(job_id, command.spec, _after(now, command.delay_ms), now))
+        events.append(unblocked(job_id, spec, submitted.not_before, now))
     return Accepted(tuple(events), job_id)
 
 
@@ -72,7 +78,7 @@ def _submitted(command: c.SubmitJob, job_id: JobId, count: int, now: Instant) ->
         times_out_at=_after(now, spec.job_timeout_ms),
         deadline_wall=command.deadline_wall,
         schedule_by=_after(Instant(now + command.delay_ms), wait_ms),
-        after=tuple(dict.fromkeys(command.after)),
+        after=tuple(dict.fromkeys(command.after)) if command.after else (),
         fate=command.fate,
         parent=command.parent,
         detached=command.detached,

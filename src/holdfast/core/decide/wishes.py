@@ -46,20 +46,30 @@ def is_name(text: str) -> bool:
 
 
 def submit_problem(command: c.SubmitJob, count: int) -> str:
+    """What is wrong with a submit, save for its spec."""
     spec = command.spec
     if count < 0 or (count == 0 and command.sealed):
         return f"a job needs at least one task, not {count}"
     if command.items and command.count and command.count != len(command.items):
         return f"{command.count} tasks were announced and {len(command.items)} came"
-    amounts = {
-        "delay_ms": command.delay_ms,
-        "not_before_wall": command.not_before_wall,
-        "deadline_wall": command.deadline_wall,
-        "unique_for_ms": command.unique_for_ms,
-    }
     if spec.placing.gang and not command.sealed:
         return "a gang starts whole: all its tasks come with the submit"
-    return amounts_problem(amounts) or spec_problem(spec) or _ties_problem(command)
+    return _times_problem(command) or _ties_problem(command)
+
+
+def _times_problem(command: c.SubmitJob) -> str:
+    delay_ms, unique_for_ms = command.delay_ms, command.unique_for_ms
+    begin, end = command.not_before_wall, command.deadline_wall
+    if not (delay_ms or unique_for_ms or begin or end):
+        return ""
+    return amounts_problem(
+        {
+            "delay_ms": delay_ms,
+            "unique_for_ms": unique_for_ms,
+            "not_before_wall": begin,
+            "deadline_wall": end,
+        }
+    )
 
 
 def _ties_problem(command: c.SubmitJob) -> str:
@@ -71,13 +81,13 @@ def _ties_problem(command: c.SubmitJob) -> str:
         return f"unknown fate {command.fate!r}; there are {', '.join(FATES)}"
     if len(command.after) > AFTER_MAX:
         return f"a job comes after at most {AFTER_MAX} others, not {len(command.after)}"
+    if command.detached and not command.parent:
+        return "only a job with a parent can be detached from it"
     for after in command.after:
         if after.condition not in CONDITIONS:
             return f"unknown condition {after.condition!r}; there are {', '.join(CONDITIONS)}"
         if not ALL_TASKS <= after.index <= LARGEST:
             return f"task {after.index} of job {after.job_id[:NAME_MAX]}"
-    if command.detached and not command.parent:
-        return "only a job with a parent can be detached from it"
     return ""
 
 

@@ -1,0 +1,61 @@
+"""Where a task stands: what it may read about itself in its environment.
+
+Commands are started with it. Functions find it in the environment of their warm process, which has
+one task at a time. Threads share one environment, so functions that run in threads have none.
+"""
+
+import os
+from typing import Final
+
+from holdfast.core.ids import WorkerId
+from holdfast.wire.exchange import Item, Run
+
+LOCAL_WORKER: Final = WorkerId("local")
+"""The worker inside a program."""
+OF_RUN: Final = ("HOLDFAST_JOB_ID", "HOLDFAST_TASK_COUNT", "HOLDFAST_WORKER_ID")
+OF_TASK: Final = (
+    "HOLDFAST_TASK_ID", "HOLDFAST_TASK_INDEX", "HOLDFAST_ATTEMPT", "HOLDFAST_LEASE_ID",
+)  # fmt: skip
+
+
+def bearings(run: Run, item: Item, worker: WorkerId) -> dict[str, str]:
+    """All of it for one attempt. The lease is the token that fences off earlier attempts."""
+    return {
+        **dict(zip(OF_RUN, _of_run(run, worker), strict=True)),
+        **dict(zip(OF_TASK, _of_task(run, item), strict=True)),
+    }
+
+
+class Bearings:
+    """Those of the task that this process runs, kept in its own environment."""
+
+    def __init__(self, worker: WorkerId) -> None:
+        self._worker = worker
+        self._run: Run | None = None
+        self._is_set = True
+        # A worker may itself have been started by a task.
+        self.clear()
+
+    def take(self, run: Run, item: Item) -> None:
+        environment = os.environ
+        if run is not self._run:
+            self._run, self._is_set = run, True
+            environment.update(zip(OF_RUN, _of_run(run, self._worker), strict=True))
+        for name, value in zip(OF_TASK, _of_task(run, item), strict=True):
+            environment[name] = value
+
+    def clear(self) -> None:
+        """Nothing runs: whatever reads now is no task."""
+        if self._is_set:
+            self._run, self._is_set = None, False
+            for name in (*OF_RUN, *OF_TASK):
+                os.environ.pop(name, None)
+
+
+def _of_run(run: Run, worker: WorkerId) -> tuple[str, str, str]:
+    return run.job_id, str(run.task_count), worker
+
+
+def _of_task(run: Run, item: Item) -> tuple[str, str, str, str]:
+    index = str(item.index)
+    return f"{run.job_id}/{index}", index, str(item.attempt), str(item.lease_id)

@@ -1,0 +1,159 @@
+"""What is more urgent takes the place of what is less, free of charge and never in turn."""
+
+from itertools import product
+from random import Random
+
+import msgspec
+import pytest
+
+from holdfast.core import commands as c
+from holdfast.core.decision import Accepted, Decision, Reason, Refused
+from holdfast.core.freeze import freeze, thaw
+from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
+from holdfast.core.placing import Placing
+from holdfast.core.spec import JobSpec
+from holdfast.core.task import TaskState
+from holdfast.testing.world import World
+
+W = WorkerId("w")
+LOW = JobSpec(name="n", kind="k", target="t", max_losses=0)
+URGENT = msgspec.structs.replace(LOW, priority=5, placing=Placing(preempts=True))
+
+
+def code(decision: Decision) -> Reason | None:
+    return decision.code if isinstance(decision, Refused) else None
+
+
+def preempt(world: World, *leases: int, by: str = "") -> Decision:
+    named = tuple(map(LeaseId, leases))
+    return world.do(c.PreemptAttempts(leases=named, reason="for job u", by=JobId(by)))
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_resolution_000_25_preempted_attempts_cost_nothing_however_often(started: bool) -> None:
+    world = World()
+    world.submit("j", spec=LOW)
+    for _ in range(20):
+        (lease,) = world.grant("j", 0)
+        if started:
+            world.start("j", 0, lease)
+        decision = preempt(world, lease)
+        assert isinstance(decision, Accepted)
+        assert decision.answer == (lease,)
+        task = world.task("j")
+        assert (task.state, task.failures, task.losses) == (TaskState.WAITING, 0, 0)
+        assert task.avoid == ""
+    end = world.records()[-1][1].events[0].ends[0]  # type: ignore[union-attr]
+    assert (end.reason, end.error, end.charged) == ("preempted", "for job u", "")
+    assert world.troubles() == ()
+
+
+def test_a_late_result_of_what_was_preempted_is_refused() -> None:
+    world = World()
+    world.submit("j", spec=LOW)
+    (lease,) = world.grant("j", 0)
+    preempt(world, lease)
+    decision = world.commit("j", 0, lease)
+    assert isinstance(decision, Accepted)
+    assert decision.events == ()
+
+
+def test_what_has_ended_already_is_passed_over() -> None:
+    world = World()
+    world.submit("j", 2, spec=LOW)
+    one, two = world.grant("j", 0, 1)
+    world.commit("j", 0, one)
+    decision = preempt(world, one, two, 99)
+    assert isinstance(decision, Accepted)
+    assert decision.answer == (two,)
+    assert isinstance(preempt(world, one, two, 99), Accepted)
+
+
+@pytest.mark.parametrize(
+    ("priority", "rank", "urgency"), list(product((-2, 0, 3), (None, 0, 4), (-2, 0, 3, 4, 5)))
+)
+def test_only_what_ranks_below_a_jobs_own_priority_makes_room_for_it(
+    priority: int, rank: int | None, urgency: int
+) -> None:
+    world = World()
+    world.submit("j", spec=msgspec.structs.replace(LOW, priority=priority))
+    world.submit("u", spec=msgspec.structs.replace(URGENT, priority=urgency))
+    grant = c.GrantLeases(
+        job_id=JobId("j"), worker=W, incarnation=1, slot=0, indices=(Index(0),),
+        term_ms=0, rank=rank,
+    )  # fmt: skip
+    world.did(grant)
+    stamped = world.task("j").rank
+    assert stamped == max(priority, priority if rank is None else rank)
+    refused = code(preempt(world, world.task("j").lease_id, by="u"))
+    assert refused is (None if urgency > stamped else Reason.CONFLICT)
+
+
+def test_only_a_job_that_asks_for_room_is_made_room_for() -> None:
+    world = World()
+    world.submit("j", spec=LOW)
+    world.submit("u", spec=msgspec.structs.replace(LOW, priority=9))
+    (lease,) = world.grant("j", 0)
+    assert code(preempt(world, lease, by="u")) is Reason.INVALID
+    assert code(preempt(world, lease, by="nobody")) is Reason.NOT_FOUND
+
+
+def test_two_jobs_never_evict_each_other_in_turn(dice: Random) -> None:
+    """Whatever they rank by waiting: if one may evict the other, never the other way round."""
+    for _ in range(60):
+        world = World()
+        specs = [msgspec.structs.replace(URGENT, priority=dice.randrange(4)) for _ in range(2)]
+        leases = {}
+        for name, spec in zip("ab", specs, strict=True):
+            world.submit(name, spec=spec)
+            rank = spec.priority + dice.randrange(4)
+            world.did(
+                c.GrantLeases(
+                    job_id=JobId(name), worker=W, incarnation=1, slot=0,
+                    indices=(Index(0),), term_ms=0, rank=rank,
+                )
+            )  # fmt: skip
+            leases[name] = world.task(name).lease_id
+        a_may = code(preempt(copy_of(world), leases["b"], by="a")) is None
+        b_may = code(preempt(copy_of(world), leases["a"], by="b")) is None
+        assert not (a_may and b_may)
+
+
+def copy_of(world: World) -> World:
+    """A world of its own in the same state."""
+    copy = World(opened=False)
+    copy.log = list(world.log)
+    copy.crash()
+    copy.now, copy.wall = world.now, world.wall
+    return copy
+
+
+def test_a_rank_lives_as_long_as_its_lease_and_survives_a_snapshot() -> None:
+    world = World()
+    world.submit("j", 2, spec=LOW)
+    world.did(
+        c.GrantLeases(
+            job_id=JobId("j"), worker=W, incarnation=1, slot=0,
+            indices=(Index(0), Index(1)), term_ms=0, rank=7,
+        )
+    )  # fmt: skip
+    tasks = thaw(freeze(world.state)).jobs[JobId("j")].tasks or {}
+    assert [task.rank for task in tasks.values()] == [7, 7]
+    preempt(world, world.task("j").lease_id)
+    assert world.task("j").rank == 0
+    assert world.task("j", 1).rank == 7
+
+
+@pytest.mark.parametrize("reason", ["failed", "timed_out", "worker_lost"])
+def test_resolution_000_25_a_task_knows_the_worker_that_failed_it_last(reason: str) -> None:
+    world = World()
+    world.submit("j", spec=msgspec.structs.replace(LOW, retries=5, max_losses=5))
+    (lease,) = world.grant("j", 0)
+    world.fail("j", 0, lease, reason=reason)
+    assert world.task("j").avoid == W
+    world.sleep(60_000)
+    (lease,) = world.grant("j", 0, worker="v")
+    world.release("j", 0, lease, worker="v")
+    assert world.task("j").avoid == W, "a worker that gave it back has not failed it"
+    tasks = thaw(freeze(world.state)).jobs[JobId("j")].tasks or {}
+    assert tasks[Index(0)].avoid == W
