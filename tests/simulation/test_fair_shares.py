@@ -17,7 +17,8 @@ from holdfast.testing.floor import Floor, a_machine
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
-STEP = 60_000
+MINUTE = 60_000
+STEP = 2 * MINUTE
 
 
 class Tenant(Struct):
@@ -33,17 +34,17 @@ def at_once(step: int) -> int:
 
 
 def in_bursts(step: int) -> int:
-    return 600 if step % 180 == 0 else 0
+    return 600 if step % 90 == 0 else 0
 
 
 def steadily(step: int) -> int:
     """Something to begin with, and then a little all the time."""
-    return 400 if step == 0 else 8
+    return 400 if step == 0 else 16
 
 
 def by_day(step: int) -> int:
     """More in the middle of the day than at night."""
-    return 400 if step == 0 else 12 if 480 < step < 1_080 else 3
+    return 400 if step == 0 else 24 if 240 < step < 540 else 6
 
 
 TENANTS = {
@@ -56,7 +57,7 @@ TENANTS = {
 
 
 class Day:
-    """Rounds of the planner, a minute apart."""
+    """Rounds of the planner, two minutes apart."""
 
     def __init__(self, seed: int, weights: dict[str, int], tenants: dict[str, Tenant]) -> None:
         self.dice = Random(seed)
@@ -98,7 +99,7 @@ class Day:
             job: Job = jobs[task.job_id]
             tenant = self.tenants[job.spec.namespace]
             if task.lease_id not in self._ends:
-                self._ends[task.lease_id] = now + self.dice.randint(*tenant.minutes) * STEP
+                self._ends[task.lease_id] = now + self.dice.randint(*tenant.minutes) * MINUTE
             amounts[job.spec.namespace].update(
                 cpus=job.spec.cpus_milli, memory=job.spec.memory_bytes, slots=1
             )

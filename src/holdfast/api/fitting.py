@@ -4,17 +4,13 @@ from holdfast.api.call import Call
 from holdfast.api.problems import Declined
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.fitting import blank_seat, misfits, unknown_resource
-from holdfast.core.commands import KEEP, SubmitJob
+from holdfast.core.spec import JobSpec
 
 
 def check_fit(
-    call: Call, coordinator: Coordinator, command: SubmitJob, *, must_fit: bool = False
+    call: Call, coordinator: Coordinator, spec: JobSpec, count: int, *, must_fit: bool
 ) -> None:
-    """`Declined` where it names a resource that no worker offers, or must fit and does not. What
-    was submitted before under its key is found whatever has become of the workers."""
-    spec, state = command.spec, coordinator.state
-    if command.key in state.keys and command.existing == KEEP:
-        return
+    """`Declined` where it names a resource that no worker offers, or must fit and does not."""
     exchanges = call.service.served.exchanges
     if spec.placing.resources:
         refused = unknown_resource(spec, exchanges.workers.values())
@@ -25,11 +21,10 @@ def check_fit(
     open_to_work = [
         worker
         for name, worker in exchanges.workers.items()
-        if name not in state.cordoned
+        if name not in coordinator.state.cordoned
         and not worker.draining
         and exchanges.registry.is_alive(worker)
     ]
-    count = len(command.items) or command.count
     reasons = misfits(spec, count, map(blank_seat, open_to_work))
     if reasons:
         raise Declined(

@@ -36,7 +36,7 @@ SHORT: Final = 16
 async def submit(call: Call) -> Answer:
     """Ask for work. A key, or a repeated request, finds the job it made before."""
     body: Submit = call.body
-    command = _submission(call, body)
+    command = submission(call, body)
     told: dict[str, Any] = {}
 
     def ask(coordinator: Coordinator) -> Decision:
@@ -44,7 +44,10 @@ async def submit(call: Call) -> Answer:
             raise Declined("queue_full", "too many jobs wait", headers={"retry-after": "10"})
         if not call.was_answered(coordinator):
             check_bundle(call, command.spec.bundle)
-            check_fit(call, coordinator, command, must_fit=body.must_fit)
+            # What was submitted under its key is found whatever has become of the workers.
+            if command.key not in coordinator.state.keys or command.existing != c.KEEP:
+                count = len(command.items) or command.count
+                check_fit(call, coordinator, command.spec, count, must_fit=body.must_fit)
         decision = call.decide(coordinator, command)
         if isinstance(decision, Accepted) and isinstance(decision.answer, str):
             told.update(_introduced(call, coordinator, JobId(decision.answer)))
@@ -71,7 +74,8 @@ def _introduced(call: Call, coordinator: Coordinator, job_id: JobId) -> dict[str
     return view
 
 
-def _submission(call: Call, body: Submit) -> c.SubmitJob:
+def submission(call: Call, body: Submit) -> c.SubmitJob:
+    """The command that a body asks for; `Declined` says what is wrong with it."""
     with understood():
         spec = spec_of(body)
         delay_ms = duration_ms(body.delay or None, "delay")

@@ -20,6 +20,7 @@ from holdfast.api import (
     logs,
     metrics,
     queues,
+    schedules,
     tasks,
     tokens,
     transactions,
@@ -30,6 +31,7 @@ from holdfast.api.call import Answer, Call, Text
 from holdfast.api.identity import PUBLIC
 from holdfast.api.route import PREFIX, Answerer, Route
 from holdfast.wire import bodies
+from holdfast.wire import schedules as timetables
 from holdfast.wire.exchange import Exchange
 
 __all__ = ["PREFIX", "TABLE", "Route"]
@@ -82,11 +84,12 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/jobs/{id}/alive", "submit", jobs.alive),
     _post("/jobs/{id}/cancel", "cancel", jobs.cancel, bodies.Reason),
     _post("/jobs/{id}/retry", "operator", jobs.retry, bodies.Retries),
-    _get("/jobs/{id}/explain", "read", explain.explain_job),
+    _get("/jobs/{id}/explain", "read", explain.explain_job, "level"),
+    _get("/explain/summary", "read", explain.summary),
     _get("/jobs/{id}/tasks", "read", tasks.list_tasks, "state limit cursor"),
     _get("/jobs/{id}/outcomes", "read", tasks.outcomes, "indices"),
     _get("/tasks/{job}/{index}", "read", tasks.show),
-    _get("/tasks/{job}/{index}/explain", "read", explain.explain_task),
+    _get("/tasks/{job}/{index}/explain", "read", explain.explain_task, "level"),
     _get("/tasks/{job}/{index}/history", "read", tasks.history),
     _post("/tasks/{job}/{index}/cancel", "cancel", tasks.cancel, bodies.Reason),
     _post("/tasks/{job}/{index}/reschedule", "operator", tasks.reschedule, bodies.Reschedule),
@@ -105,6 +108,16 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/limits/{scope}/{name}", "read", limiting.show),
     Route("PUT", "/limits/{scope}/{name}", "operator", limiting.set_limit, bodies.NewLimit),
     Route("DELETE", "/limits/{scope}/{name}", "operator", limiting.clear),
+    _get("/schedules", "read", schedules.list_schedules, "namespace"),
+    _post("/schedules", "submit", schedules.create, timetables.NewSchedule, 201),
+    _get("/schedules/{name}", "read", schedules.show),
+    Route("PUT", "/schedules/{name}", "operator", schedules.replace, timetables.Timetable),
+    Route("DELETE", "/schedules/{name}", "operator", schedules.remove),
+    _get("/schedules/{name}/next", "read", schedules.next_instants, "count"),
+    _post("/schedules/{name}/pause", "operator", schedules.pause, bodies.Reason),
+    _post("/schedules/{name}/resume", "operator", schedules.resume, bodies.Reason),
+    _post("/schedules/{name}/run", "submit", schedules.run, bodies.Reason, 201),
+    _post("/schedules/{name}/backfill", "submit", schedules.backfill, timetables.Range),
     _get("/endpoints", "read", endpoints.list_endpoints, "name prefix"),
     Route("PUT", "/endpoints/{name}", "worker", endpoints.register, bodies.NewEndpoint),
     Route(

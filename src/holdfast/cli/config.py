@@ -84,6 +84,7 @@ SETTINGS: Final = (
     Setting("worker.pass_env", list, (), "variables that commands get from the environment"),
     Setting("worker.secrets", str, "", "the folder of files that `secret:NAME` refers to"),
     Setting("worker.scratch", str, "", "where commands work; empty: the state folder"),
+    Setting("worker.cgroup", str, "", "a control group (v2) for commands; empty: its own"),
     Setting("worker.bundles", str, "", "where bundles are unpacked; empty: the cache folder"),
     Setting("worker.bundles_size", str, "4Gi", "how much of them is kept"),
     Setting("worker.drain_timeout", str, "30s", "how long a leaving worker waits for what runs"),

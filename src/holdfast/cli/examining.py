@@ -141,8 +141,11 @@ def _workers(asker: Asker) -> Finding:
         start = f"holdfast worker start{asker.options}"
         return Finding("workers", POOR, "none is connected, so nothing runs", start)
     told = f"{alive} connected" + (f", {len(silent)} silent: {_some(silent)}" if silent else "")
-    look = f"holdfast worker list{asker.options}" if silent else ""
-    return Finding("workers", POOR if silent else GOOD, told, look)
+    lax = [str(worker["name"]) for worker in known if worker.get("memory_caps") == "none"]
+    if lax:
+        told += f"; {_some(lax)} cannot hold commands to the memory they asked for"
+    look = f"holdfast worker list{asker.options}" if silent or lax else ""
+    return Finding("workers", POOR if silent or lax else GOOD, told, look)
 
 
 def _versions(asker: Asker, server: str) -> Finding:

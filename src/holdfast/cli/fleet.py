@@ -210,6 +210,7 @@ def worker_text(view: View) -> str:
         ("memory", _memory(view)),
         ("gpus", view.get("gpus") or None),
         ("resources", _resources(view)),
+        ("memory caps", view.get("memory_caps") or None),
         ("attributes", _attributes(view)),
         ("leases", len(leases)),
     ]

@@ -41,7 +41,7 @@ def jobs_table(views: Sequence[View], now: int, *, wide: bool = False) -> str:
         number("FAIL", lambda view: _count(view, "QUARANTINED", "KILLED", "UNSCHEDULABLE")),
         number("WAIT", lambda view: _count(view, "WAITING")),
         number("AGE", lambda view: age(now - wall_of(view["created_at"]))),
-        words("WHY", "reason"),
+        words("WHY", lambda view: view.get("why") or view["reason"]),
         *(more if wide else ()),
     )
 

@@ -31,6 +31,9 @@ _OPTIONS: Final = (
                  help="At most N tasks of this key at once, whatever their job; without N, as many "
                  "as `holdfast limit` allows."),
     click.option("--preempt", is_flag=True, help="Room may be made by ending what is less urgent."),
+)  # fmt: skip
+
+_ONCE: Final = (
     click.option("--after", multiple=True, metavar="JOB[/TASK][:success|finish|failure]",
                  help="Not before that has ended so; repeat for more."),
     click.option("--on-failed-parent", type=click.Choice(["fail", "wait"]), default="fail",
@@ -48,14 +51,22 @@ _OPTIONS: Final = (
 
 
 def placed(command: F) -> F:
-    """These options, among what the command is given as `asked`."""
+    """Where it may run and beside which, among what the command is given as `asked`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def wish(body: Submit, asked: dict[str, Any]) -> None:
-    """Have the body ask for it. Mistakes are told by the option they were made in."""
+def tied(command: F) -> F:
+    """After what and instead of what: for a job that comes once."""
+    for option in reversed(_ONCE):
+        command = option(command)
+    return command
+
+
+def place(body: Submit, asked: dict[str, Any]) -> None:
+    """Have the body ask for it. Mistakes are told by the option they were made in; so also
+    below."""
     body.resources = _named("--resource", asked["resources"], _amount)
     body.keys = _named("--concurrency", asked["concurrency"], _most)
     body.constraints = [
@@ -64,6 +75,9 @@ def wish(body: Submit, asked: dict[str, Any]) -> None:
     ]
     body.spread = asked["spread"] or ""
     body.gang, body.gang_by, body.preempt = asked["gang"], asked["gang_by"], asked["preempt"]
+
+
+def tie(body: Submit, asked: dict[str, Any]) -> None:
     body.after = afters_told(_read("--after", asked["after"], after_of))
     body.on_failed_parent = asked["on_failed_parent"]
     body.parent, body.detached = _parent(asked["parent"]), asked["detached"]

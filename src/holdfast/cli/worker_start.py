@@ -34,7 +34,9 @@ from holdfast.wire.http_async import AsyncHttp, Rejected, Server, Unreachable
 from holdfast.wire.wishes import milli
 from holdfast.worker.agent import Agent
 from holdfast.worker.bundles import BundleCache, fetch_over
+from holdfast.worker.cgroups import delegated, how_memory_is_capped
 from holdfast.worker.commands import CommandExecutor
+from holdfast.worker.executor import Executor
 from holdfast.worker.mixed import MixedExecutor
 from holdfast.worker.naming import NameLock, NameTaken
 from holdfast.worker.printed import Printed
@@ -76,6 +78,8 @@ CPUS_MAX: Final = 1_000_000
 @click.option("--secrets", metavar="DIR",
               help="A folder of files: what a command names `secret:NAME` is in the file NAME.")
 @click.option("--scratch", metavar="DIR", help="Where commands work. [default: your state folder]")
+@click.option("--cgroup", metavar="DIR",
+              help="A control group (v2) for commands. [default: its own, if delegated]")
 @click.option("--bundles", metavar="DIR",
               help="Where bundles are unpacked; workers of a machine may share it. "
               "[default: your cache folder]")
@@ -134,6 +138,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     scratch: Path
     bundles: Path
     bundles_bytes: int
+    cgroup: Path | None
     pickle: bool
     terms: Terms
 
@@ -169,6 +174,7 @@ def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
         scratch=Path(told["scratch"] or state).absolute() / _place(name, server.url),
         bundles=Path(told["bundles"] or cache),
         bundles_bytes=size_bytes(told["bundles_size"], "--bundles-size"),
+        cgroup=Path(told["cgroup"]) if told["cgroup"] else None,
         pickle=told["pickle"],
         terms=Terms(
             greeting=f"connected to {server.url}, with room for {capacity.slots} at once",
@@ -259,6 +265,8 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     waker = Waker()
     slots = plan.capacity.slots
     incarnation = int(time.time() * 1_000)
+    # Before anything is started: what is started later is where this process is then.
+    cgroup = plan.cgroup or delegated()
     prints = Printed(plan.server, plan.name, incarnation, plan.scratch / "prints", slots)
     fetching = Http(plan.server)
     cache = BundleCache(plan.bundles, fetch_over(fetching), bound_bytes=plan.bundles_bytes)
@@ -271,8 +279,9 @@ async def _work(plan: Plan, lock: NameLock) -> int:
         bundles=cache.root,
     )
     commands = CommandExecutor(
-        slots, waker, monotonic_ms, surroundings, lock=lock.descriptor, outlet=prints.outbox
-    )
+        slots, waker, monotonic_ms, surroundings, lock=lock.descriptor, outlet=prints.outbox,
+        cgroup=cgroup,
+    )  # fmt: skip
     functions = ProcessExecutor(
         slots, waker, monotonic_ms, dooms=False, guardian=commands, prints=prints.of_lanes,
         bundles=str(cache.root), worker=plan.name,
@@ -281,15 +290,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     mixed = MixedExecutor(functions, commands, pickle=plan.pickle)
     executor = SuppliedExecutor(mixed, cache, waker)
     executor.start()
-    hello = Hello(socket.gethostname(), os.getpid(), VERSION, "", plan.attributes, lock.identity)
-    agent = Agent(
-        plan.name,
-        incarnation,
-        executor,
-        plan.capacity,
-        hello=hello,
-        report_bytes=REPORT_BYTES_MAX,
-    )
+    agent = _agent(plan, incarnation, executor, _hello(plan, lock, cgroup))
     http = AsyncHttp(plan.server)
 
     async def carry(exchange: Exchange, answer_s: float) -> Reply:
@@ -315,6 +316,17 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     if not is_well:
         raise Trouble(f"this worker can run nothing: {executor.fatal}", REFUSED)
     return told.exit_code
+
+
+def _hello(plan: Plan, lock: NameLock, cgroup: Path | None) -> Hello:
+    caps = how_memory_is_capped(cgroup)
+    host = socket.gethostname()
+    return Hello(host, os.getpid(), VERSION, "", plan.attributes, lock.identity, caps)
+
+
+def _agent(plan: Plan, incarnation: int, executor: Executor, hello: Hello) -> Agent:
+    bound = REPORT_BYTES_MAX
+    return Agent(plan.name, incarnation, executor, plan.capacity, hello=hello, report_bytes=bound)
 
 
 class Told:

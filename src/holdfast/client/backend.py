@@ -15,11 +15,13 @@ from holdfast.client.feed import JobFeed
 from holdfast.client.limits import Limit
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
+from holdfast.core.schedule import Definition
 from holdfast.core.transactions import Transaction
 from holdfast.wire.bodies import Edits, NewLimit
 from holdfast.wire.output import Output
 
 Decode = Callable[[bytes], Any]
+View = dict[str, Any]
 
 
 class Fed(Struct, frozen=True):
@@ -67,6 +69,29 @@ class Limits(Protocol):
         """False where there was none."""
 
 
+class Schedules(Protocol):
+    """Schedules of a coordinator: its own, or one behind a server. Refusals are raised as
+    `Refused`, whatever returns is durable."""
+
+    def set(self, name: str, definition: Definition, *, start: int, replace: bool) -> None: ...
+
+    def show(self, name: str) -> View: ...
+
+    def known(self) -> list[View]: ...
+
+    def coming(self, name: str, count: int) -> list[str]: ...
+
+    def pause(self, name: str, reason: str) -> None: ...
+
+    def resume(self, name: str) -> None: ...
+
+    def run(self, name: str) -> str: ...
+
+    def backfill(self, name: str, first: int, last: int) -> list[str]: ...
+
+    def delete(self, name: str) -> None: ...
+
+
 class Backend(Protocol):
     """Refusals are raised as `Refused`."""
 
@@ -76,6 +101,9 @@ class Backend(Protocol):
     @property
     def silence_s(self) -> float | None:
         """How long a feeder may say nothing; None where it lives and dies with the coordinator."""
+
+    @property
+    def schedules(self) -> Schedules: ...
 
     def describe(self) -> str: ...
 

@@ -43,9 +43,10 @@ def single_call(
     kwargs: Mapping[str, Any],
     *,
     words: Mapping[str, Any],
+    caller: str = "submit",
 ) -> Call:
     """`words` are those that `submit` takes for itself; so also below."""
-    _check_words(function, args, words, "submit")
+    _check_words(function, args, words, caller)
     _check_arguments(function, args, kwargs)
     options = _options(function, words)
     payload = encode_call(args, kwargs, pickle=options.pickle)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from os import PathLike
-from typing import Any, ParamSpec, TypeVar, Unpack
+from typing import Any, ParamSpec, TypeVar
 
 from msgspec import structs
 
@@ -20,19 +20,17 @@ from holdfast.client.calls import (
     map_call,
     single_call,
 )
-from holdfast.client.edits import Terms, edits_from
 from holdfast.client.errors import Refused
 from holdfast.client.feeder import Chunks, Feeder
 from holdfast.client.handles import Handle, Job
-from holdfast.client.limits import Limit, named
 from holdfast.client.placing import Texts
-from holdfast.client.ties import Earlier, JobNamed, job_id_of, ties_from
+from holdfast.client.schedules import Schedule, check_policies, timing_of
+from holdfast.client.tending import Tending
+from holdfast.client.ties import Earlier, JobNamed, ties_from
 from holdfast.core import commands as c
-from holdfast.core.ids import Index, Instant, JobId, parse_task_name
-from holdfast.core.transactions import Transaction
+from holdfast.core.ids import Instant, JobId
+from holdfast.core.schedule import ONE, SKIP, Definition
 from holdfast.wire.amounts import Duration, duration_ms, text, wall_ms, whole
-from holdfast.wire.bodies import NewLimit
-from holdfast.wire.rates import rate_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,7 +39,7 @@ A = TypeVar("A")
 DEFAULT_GRACE: Duration = 10.0
 
 
-class Holdfast:
+class Holdfast(Tending):
     """An open folder, or a connection to a server. Use it as a context manager, so that leaving
     it is orderly."""
 
@@ -221,62 +219,61 @@ class Holdfast:
         """Bring a folder of code to the server, once for many calls: `submit(…, bundle=…)`."""
         return self._backend.bundle(folder)
 
+    def schedule(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        cron: str | None = None,
+        every: Duration | None = None,
+        zone: str = "UTC",
+        missed: str = ONE,
+        overlap: str = SKIP,
+        start: datetime | None = None,
+        replace: bool = False,
+        pickle: bool | None = None,
+        bundle: str | PathLike[str] | Bundle | None = None,
+        **kwargs: Any,
+    ) -> Schedule:
+        """Run a call again and again: by a `cron` expression read in `zone`, or `every` so often.
+
+        `missed` says what becomes of instants that passed while nobody was there (`skip`, `one`,
+        `all`), `overlap` of one that comes while the run before goes on (`allow`, `skip`,
+        `replace`). The same schedule again changes nothing, so a program may say it at every
+        start; another under the same name is refused unless `replace`. An argument that is
+        `holdfast.scheduled_at` is given each run as the instant it is for.
+        """
+        words = {
+            "cron": cron, "every": every, "start": start, "pickle": pickle, "bundle": bundle,
+            "name": None,
+        }  # fmt: skip
+        timing = timing_of(cron, every, zone)
+        check_policies(missed, overlap)
+        call = single_call(function, args, kwargs, words=words, caller="schedule")
+        call = self._bundled(call, bundle)
+        definition = Definition(
+            timing=timing, spec=call.spec, items=(call.payload,), missed=missed, overlap=overlap
+        )
+        self._backend.schedules.set(
+            text(name, "name"), definition, start=wall_ms(start, "start"), replace=replace
+        )
+        return self.find_schedule(name)
+
     # Finding and tending it.
+
+    def find_schedule(self, name: str) -> Schedule:
+        """A schedule by its name; whether there is one shows when it is asked for something."""
+        return Schedule(self._backend.schedules, name, self.job)
+
+    def schedules(self) -> list[Schedule]:
+        """All schedules, by name."""
+        return [self.find_schedule(view["name"]) for view in self._backend.schedules.known()]
 
     def job(self, job_id: str) -> Job[Any]:
         """A job that was submitted before, in this run of the program or an earlier one."""
         found = self._backend.find(JobId(str(job_id)))
         return Job(self._backend, found.feed, decoder_of(found.kind, found.target))
-
-    def retry(self, job: JobNamed, /, *indices: int, **terms: Unpack[Terms]) -> int:
-        """Send quarantined tasks back with fresh budgets; how many went. A job that has ended may
-        come back under other terms: `retry(job, retries=5, memory="4Gi")`."""
-        chosen = tuple(Index(whole(index, "index")) for index in indices)
-        return self._backend.retry(job_id_of(job), chosen, edits_from(terms))
-
-    def reschedule(
-        self, task_id: str, *, delay: Duration | None = None, not_before: datetime | None = None
-    ) -> None:
-        """Move a waiting task: to after `delay`, or to a calendar instant; neither means now."""
-        job_id, index = _parsed(task_id)
-        self._backend.reschedule(
-            job_id,
-            index,
-            delay_ms=duration_ms(delay, "delay"),
-            not_before_wall=wall_ms(not_before, "not_before"),
-        )
-
-    def cancel(self, task_id: str, reason: str = "") -> bool:
-        """Stop one task (`JOB/INDEX`); its job goes on. False when it had ended already."""
-        job_id, index = _parsed(task_id)
-        return self._backend.cancel_task(job_id, index, reason)
-
-    def transactions(self, limit: int = 100) -> list[Transaction]:
-        """What happened last, oldest first: each accepted command with what it made true."""
-        return self._backend.transactions(limit)
-
-    def refusals(self) -> dict[str, int]:
-        """How often something was refused since the coordinator began, by reason code."""
-        return self._backend.refusals()
-
-    # Bounds that hold across jobs.
-
-    def limits(self) -> list[Limit]:
-        """Every limit that is set."""
-        return self._backend.limits.all()
-
-    def set_limit(
-        self, target: str, *, running: int = 0, rate: str = "", weight: int = 1
-    ) -> None:
-        """Bound `namespace/NAME`, `user/NAME` or `key/NAME`: so many at once, so many starts in a
-        while (`10/1m`), and for a namespace its weight in fair shares."""
-        rate_of(rate)
-        bounds = NewLimit(running=whole(running, "running"), rate=rate, weight=weight)
-        self._backend.limits.set(*named(target), bounds)
-
-    def clear_limit(self, target: str) -> bool:
-        """Bound it no more; False where it was not."""
-        return self._backend.limits.clear(*named(target))
 
     # Leaving.
 
@@ -377,10 +374,3 @@ def _command(call: Call, words: Mapping[str, Any], *digested: bytes, **work: Any
         **ties_from(words),
         **work,
     )
-
-
-def _parsed(task_id: str) -> tuple[JobId, Index]:
-    parsed = parse_task_name(task_id)
-    if parsed is None:
-        raise Refused("invalid", f"{task_id!r} is not a task; write JOB/INDEX, such as 12/0")
-    return parsed

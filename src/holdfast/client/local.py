@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from logging import getLogger
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle
@@ -15,6 +15,8 @@ from holdfast.client.kept import kept_output
 from holdfast.client.limits import LocalLimits
 from holdfast.client.localworker import LocalWorker, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
+from holdfast.client.pending import Pending
+from holdfast.client.schedules_local import LocalSchedules
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
 from holdfast.coordinator.fitting import blank_seat
@@ -51,32 +53,6 @@ class MakeExecutor(Protocol):
     ) -> Executor: ...
 
 
-class Pending(Generic[T]):
-    """One answer on its way from the coordinator's thread."""
-
-    __slots__ = ("_error", "_lock", "_value")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self._value: T | None = None
-        self._error: Exception | None = None
-
-    def succeed(self, value: T) -> None:
-        self._value = value
-        self._lock.release()
-
-    def fail(self, error: Exception) -> None:
-        self._error = error
-        self._lock.release()
-
-    def get(self) -> T:
-        self._lock.acquire()
-        if self._error is not None:
-            raise self._error
-        return cast(T, self._value)
-
-
 class Local:
     """An open folder. Every call goes through the engine's thread and comes back durable."""
 
@@ -94,6 +70,7 @@ class Local:
         self.closed = False
         self._owner_pid = os.getpid()
         self.actor = f"process:{self._owner_pid}"
+        self.schedules = LocalSchedules(self.call, self.actor, self._check_scheduled)
         self._embedded = open_embedded(path, settings)
         try:
             self._employ(make_executor)
@@ -171,7 +148,8 @@ class Local:
 
     def submit(self, request: c.SubmitJob, *, must_fit: bool = False) -> JobFeed:
         """Record the job and begin to watch it, in one turn of the coordinator."""
-        check_fits(self._seat, request, must_fit=must_fit)
+        count = len(request.items) or request.count
+        check_fits(self._seat, request.spec, count, must_fit=must_fit)
         feed = JobFeed(JobId(""))
 
         def ask(coordinator: Coordinator) -> Accepted | RefusedDecision:
@@ -286,6 +264,9 @@ class Local:
         return self.call(lambda coordinator: dict(coordinator.refusals))
 
     # Whether it may be asked, and the end of it.
+
+    def _check_scheduled(self, spec: JobSpec) -> None:
+        check_fits(self._seat, spec, 1)
 
     def _unwatch(self, ref: FeedRef) -> None:
         """Called by whoever drops the last handle, at whatever moment. Never raises."""

@@ -9,9 +9,9 @@ from msgspec import Struct
 from holdfast.client.errors import Refused
 from holdfast.coordinator.embedding import Embedded
 from holdfast.coordinator.fitting import misfits
-from holdfast.core.commands import SubmitJob
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import Instant
+from holdfast.core.spec import JobSpec
 from holdfast.scheduler.seats import Seat
 from holdfast.version import VERSION
 from holdfast.wire.exchange import Hello, Reply
@@ -72,13 +72,12 @@ class LocalWorker:
         self._embedded.coordinator.watchers.fail(self.fatal)
 
 
-def check_fits(seat: Seat, request: SubmitJob, *, must_fit: bool) -> None:
+def check_fits(seat: Seat, spec: JobSpec, count: int, *, must_fit: bool = False) -> None:
     """Nobody else can join an embedded coordinator: what does not fit here would wait for ever,
     unless its scheduling deadline ends the waiting."""
-    spec = request.spec
     if spec.schedule_timeout_ms and not must_fit:
         return
-    reasons = misfits(spec, len(request.items) or request.count, [seat])
+    reasons = misfits(spec, count, [seat])
     if reasons:
         raise Refused(
             "unschedulable",

@@ -23,6 +23,7 @@ from holdfast.client.errors import Closed, NotAllowed, Refused
 from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.limits import RemoteLimits
+from holdfast.client.schedules_remote import RemoteSchedules
 from holdfast.client.streams import Streams
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import NOWHERE, Index, Instant, JobId, Position
@@ -117,6 +118,7 @@ class Remote:
         self._http = Http(server, patience_s=patience_s)
         self._streams = Streams(self._http, f"{API}/watch", patience_s, self._told)
         self.limits = RemoteLimits(self._http, self._asked)
+        self.schedules = RemoteSchedules(self._http, self._asked, self._post)
 
     @property
     def silence_s(self) -> float | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.ports import NoFaults
@@ -38,6 +39,7 @@ class Embedded:
         self.engine.hooks.extend(
             (
                 Ticker(self.coordinator, keep_finished=settings.keep_finished),
+                Clockwork(self.coordinator),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
             )

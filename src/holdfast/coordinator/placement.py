@@ -22,7 +22,7 @@ from holdfast.core.task import Task, TaskState
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.eviction import Eviction
 from holdfast.scheduler.gangs import GangPick
-from holdfast.scheduler.ledger import Ledger, Name, names_of
+from holdfast.scheduler.ledger import NAMESPACE, Ledger, Name, names_of
 from holdfast.scheduler.plan import Hurry, Outlook, Pick, plan
 from holdfast.scheduler.rates import Rate, Rates
 from holdfast.scheduler.shares import Shares
@@ -54,30 +54,8 @@ class Placement:
         """What a plan is made from: workers that can be given work now, and others that can be as
         soon as they ask."""
         state, now = self._coordinator.state, self._coordinator.now()
-        rows = state.ready.rows(state.jobs, now, state.paused)
-        is_exact = any(row.shape.preempts for row in rows)
-        seats = [worker.seat(state, is_exact=is_exact) for worker in able]
-        held = cache(lambda: held_by_all(state, self._workers.values()))
-        limits = state.limits
-        is_bounded = bool(limits) or any(row.shape.keys for row in rows)
-        weights = {name[1]: limit.weight for name, limit in limits.items() if limit.weight}
-        rates = {
-            name: Rate(limit.starts, limit.per_ms)
-            for name, limit in limits.items()
-            if limit.starts and limit.per_ms
-        }
-        tokens = self.rates.tokens(rates, now)
-        self.aging.forget(rows)
-        return Outlook(
-            rows=rows,
-            seats=seats,
-            now=now,
-            pace=self.paces.run_length,
-            ledger=ledger_of(state, tokens, held() if is_bounded else {}),
-            held=held,
-            shares=lambda: Shares(seats, held(), weights),
-            rank_of=lambda row: self.aging.rank_of(row, now),
-            others=lambda: [worker.seat(state) for worker in others],
+        return outlook_of(
+            state, now, self._workers.values(), able, self.paces, self.aging, self.rates, others
         )
 
     def give_out(self, able: Iterable[Worker], others: Iterable[Worker] = ()) -> Runs:
@@ -198,6 +176,49 @@ class Placement:
         holder = self._coordinator.state.holders.get(key)
         tasks = () if holder is None else holder.leases.values()
         return [task for task in tasks if task.slot == slot]
+
+
+def outlook_of(
+    state: State,
+    now: Instant,
+    workers: Iterable[Worker],
+    able: Iterable[Worker],
+    paces: Paces,
+    aging: Aging,
+    rates: Rates | None = None,
+    others: Iterable[Worker] = (),
+) -> Outlook:
+    """The same of a state and its workers at any moment. Without `rates` nobody remembers how many
+    started lately, and nothing waits for that."""
+    rows = state.ready.rows(state.jobs, now, state.paused)
+    is_exact = any(row.shape.preempts for row in rows)
+    seats = [worker.seat(state, is_exact=is_exact) for worker in able]
+    held = cache(lambda: held_by_all(state, workers))
+    limits = state.limits
+    is_bounded = bool(limits) or any(row.shape.keys for row in rows)
+    weights = {
+        name: limit.weight
+        for (scope, name), limit in limits.items()
+        if scope == NAMESPACE and limit.weight
+    }
+    starts = {
+        name: Rate(limit.starts, limit.per_ms)
+        for name, limit in limits.items()
+        if limit.starts and limit.per_ms
+    }
+    tokens = {} if rates is None else rates.tokens(starts, now)
+    aging.forget(rows)
+    return Outlook(
+        rows=rows,
+        seats=seats,
+        now=now,
+        pace=paces.run_length,
+        ledger=ledger_of(state, tokens, held() if is_bounded else {}),
+        held=held,
+        shares=lambda: Shares(seats, held(), weights),
+        rank_of=lambda row: aging.rank_of(row, now),
+        others=lambda: [worker.seat(state) for worker in others],
+    )
 
 
 def ledger_of(

@@ -16,11 +16,9 @@ from holdfast.core.decision import Accepted, Lost, Refused
 from holdfast.core.ids import JobId, LeaseId, Position
 from holdfast.core.record import Record
 from holdfast.core.reports import Done
-from holdfast.wire.exchange import Exchange, Verdict
+from holdfast.wire.exchange import COMMITTED, LEASE_LOST, REFUSED, Exchange, Verdict
 
 JOB_ID: Final = attrgetter("job_id")
-
-COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 
 COMMITS_KEPT: Final = 10_000
 

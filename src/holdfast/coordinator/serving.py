@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from holdfast.coordinator.bundles import FOLDER, Bundles, Collector
+from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
@@ -98,6 +99,7 @@ class Served:
         self.engine.hooks.extend(
             (
                 self.ticker,
+                Clockwork(self.coordinator),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
                 self.growth,

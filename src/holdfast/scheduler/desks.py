@@ -27,11 +27,13 @@ SLOTS: Final = "slots"
 
 class Desk(Struct, frozen=True):
     """A worker: whether it takes work, and its seat. `frees_ms` is about how long it takes until
-    something there ends, as far as that can be guessed."""
+    something there ends, as far as that can be guessed. `slots` is how many it has: more than its
+    seat shows while nobody knows what is in them."""
 
     seat: Seat
     standing: str = OPEN
     frees_ms: int | None = None
+    slots: int = 0
 
     @property
     def name(self) -> str:
@@ -60,7 +62,7 @@ class Obstacles(Struct, frozen=True):
 def obstacles(desk: Desk, shape: Shape, avoid: str = "") -> Obstacles:
     seat = desk.seat
     lacking = short_of(seat.total, shape)
-    if not seat.slots and not seat.open_slots:
+    if not seat.slots and not desk.slots:
         lacking[SLOTS] = (1, 0)
     busy = {name: pair for name, pair in short_of(seat.free, shape).items() if name not in lacking}
     if not seat.open_slots and SLOTS not in lacking:
@@ -69,6 +71,20 @@ def obstacles(desk: Desk, shape: Shape, avoid: str = "") -> Obstacles:
     if standing == OPEN and desk.name == avoid:
         standing = AVOIDED
     return Obstacles(desk, tuple(unmet(seat.attributes, shape)), lacking, standing, busy)
+
+
+def against(found: Obstacles) -> tuple[str, ...]:
+    """Everything that stands against it here, in words; nothing where there is room."""
+    told = [f"{spelled(wish)} does not hold" for wish in found.constraints]
+    for name, (wanted, had) in found.lacking.items():
+        has = "it has no slot" if name == SLOTS else f"it has {quantity(name, had)}"
+        told.append(has if name == SLOTS else f"{has}, not {quantity(name, wanted)}")
+    for name, (wanted, had) in found.busy.items():
+        left = f"{quantity(name, max(0, had))} of {quantity(name, wanted)} free"
+        told.append("no slot is free" if name == SLOTS else left)
+    if found.standing != OPEN:
+        told.append(next(text for standing, _, text in STANDINGS if standing == found.standing))
+    return tuple(told)
 
 
 STANDINGS: Final = (

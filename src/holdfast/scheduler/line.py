@@ -22,7 +22,7 @@ COUNTED = 256
 ANY_AMOUNT = -(1 << 62)
 
 
-class Room(Struct):
+class Room(Struct, gc=False):
     """A slot that may take so many more tasks of a row."""
 
     seat: Seat
@@ -41,9 +41,10 @@ class Line:
     """`length` is how many tasks may stand in a slot, `low` the slots that are held for this shape
     and run low. Of the tasks of the first job, `taken` are given out already, and `apart` are those
     that must be placed one by one and were looked at; `stranded` are those of any job that found
-    no room, by the worker that each avoids. `promised` is where attempts end for this row."""
+    no room, by the worker that each avoids. `promised` is where attempts end for this row.
+    `is_simple`: nothing bounds how many of its tasks start."""
 
-    def __init__(self, row: Row, rank: int, length: int) -> None:
+    def __init__(self, row: Row, rank: int, length: int, *, is_simple: bool = False) -> None:
         self.row = row
         self.asker = Asker(row.shape, rank)
         self.length = length
@@ -53,6 +54,7 @@ class Line:
         self.apart: set[Index] = set()
         self.stranded: Counter[WorkerId] = Counter()
         self.promised: list[tuple[Seat, int]] = []
+        self.is_simple = is_simple
         self.is_served = False
         self.is_blocked = False
         self.is_bounded = False
@@ -166,7 +168,7 @@ class Line:
     def rooms(self, wanted: int, portion: int) -> list[Room]:
         """Slots for so many tasks, emptiest first: new ones up to `portion`, then those that run
         low."""
-        found = self._open_slots(min(wanted, portion))
+        found = self.open_slots(min(wanted, portion))
         while len(found) < wanted and self._rooms:
             _, _, room = heappop(self._rooms)
             self._space -= room.space
@@ -177,7 +179,7 @@ class Line:
                 found.append(room)
         return found
 
-    def _open_slots(self, wanted: int) -> list[Room]:
+    def open_slots(self, wanted: int) -> list[Room]:
         """The same as `open_slot` so many times: the way of nearly every task."""
         asker, length, tiers = self.asker, self.length, self._tiers or []
         found: list[Room] = []

@@ -36,6 +36,11 @@ class Fleet:
         for worker in self.workers:
             worker.start()
 
+    def refused(self) -> int:
+        """How many results came too late. A lease is lost here only by a worker that was stopped
+        past its end: whatever else happens is over sooner, or gives every lease a new term."""
+        return sum(worker.refused() for worker in self.workers)
+
     def close(self) -> None:
         for worker in self.workers:
             worker.kill()
@@ -85,7 +90,7 @@ class Nemesis:
 
     def _evils(self) -> tuple[Callable[[], None], ...]:
         return (
-            self._kill_a_worker, self._freeze_a_worker, self._freeze_past_the_lease,
+            self._kill_a_worker, self._freeze_a_worker, *3 * (self._freeze_past_the_lease,),
             self._kill_the_server, self._bother_the_network, self._bother_the_network,
         )  # fmt: skip
 
@@ -96,16 +101,21 @@ class Nemesis:
         worker.start()
 
     def _freeze_a_worker(self) -> None:
-        self._freeze(self._dice.uniform(0.05, 0.5) * self._term_s)
+        self._freeze(1, self._dice.uniform(0.05, 0.5) * self._term_s)
 
     def _freeze_past_the_lease(self) -> None:
-        self._freeze(self._dice.uniform(1.2, 2.0) * self._term_s)
+        """Some of them, or all. Their tasks go on in processes of their own, and what those come
+        to is reported under leases that others may hold by then."""
+        workers = self._dice.randint(1, len(self._fleet.workers))
+        self._freeze(workers, self._dice.uniform(1.2, 2.0) * self._term_s)
 
-    def _freeze(self, seconds: float) -> None:
-        worker = self._dice.choice(self._fleet.workers)
-        worker.freeze()
+    def _freeze(self, count: int, seconds: float) -> None:
+        workers = self._dice.sample(self._fleet.workers, count)
+        for worker in workers:
+            worker.freeze()
         self._pause(seconds)
-        worker.thaw()
+        for worker in workers:
+            worker.thaw()
 
     def _kill_the_server(self) -> None:
         self._fleet.server.kill()

@@ -4,6 +4,7 @@ can be killed too, or a thread of this program."""
 import asyncio
 import itertools
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,13 +21,14 @@ from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
 from holdfast.wire.http import Server
 from holdfast.wire.http_async import AsyncHttp
 from holdfast.worker.agent import Agent
-from holdfast.worker.remote import Remote, Terms
+from holdfast.worker.remote import TOO_LATE, Remote, Terms
 from holdfast.worker.threads import ThreadExecutor
 
 GREETING: Final = "serving"
 STOP_S: Final = 30.0
 
 _numbers = itertools.count(1)
+_REFUSED: Final = re.compile(rf"{TOO_LATE} (\d+)")
 
 
 def held_port() -> socket.socket:
@@ -146,6 +148,12 @@ class WorkerProcess:
             self._process = subprocess.Popen(
                 self._command, stdout=said, stderr=said, start_new_session=True
             )
+
+    def refused(self) -> int:
+        """How many of its results were refused because their leases were lost, over all its lives,
+        by what it was told and said."""
+        said = self._said.read_text(encoding="utf-8", errors="replace")
+        return sum(map(int, _REFUSED.findall(said)))
 
     def kill(self) -> None:
         """End it as a power cut would."""

@@ -6,6 +6,7 @@ A crash keeps what was durable and nothing else.
 
 from collections.abc import Callable
 
+from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.ports import Clock, Dice
@@ -52,7 +53,7 @@ class Service:
         """One turn of the engine; True where a frame was written and waits to be synced."""
         self.coordinator.excuse_absence()
         now = self.coordinator.now()
-        for hook in (self._ticker, self._rounds):
+        for hook in (self._ticker, self._clockwork, self._rounds):
             hook.step(now)
         self.coordinator.settle()
         if self.writing:
@@ -77,7 +78,8 @@ class Service:
             self.synced()
 
     def next_due(self) -> Instant:
-        dues = [self._ticker.next_due(), self._rounds.next_due()]
+        hooks = (self._ticker, self._clockwork, self._rounds)
+        dues = [hook.next_due() for hook in hooks]
         return min((due for due in dues if due), default=Instant(0))
 
     # --- asking ---------------------------------------------------------------------------------
@@ -133,6 +135,7 @@ class Service:
         self.coordinator = Coordinator(state, self.clock, self.dice, term_ms=self.term_ms)
         self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
         self._ticker = Ticker(self.coordinator, keep_finished=self.keep_finished)
+        self._clockwork = Clockwork(self.coordinator)
         self._rounds = Rounds(self.coordinator, self.exchanges)
         command = opening(self.log.log_id, self.log.epoch, 0, self.term_ms)
         self.do(command, actor="coordinator")

@@ -11,7 +11,13 @@ from msgspec import Struct
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.core.reports import Done, Failed, Released, Started
 
+COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
+"""What a verdict says. Final, each of them."""
+
 __all__ = [
+    "COMMITTED",
+    "LEASE_LOST",
+    "REFUSED",
     "Capacity",
     "Done",
     "Exchange",
@@ -94,7 +100,8 @@ class Hello(Struct, frozen=True, array_like=True):
     """Who a worker is: told with its first exchange, and again when it is asked to.
 
     `lock` names a lock on the worker's machine that only one process can hold: another process
-    that holds the same one proves that its former holder is dead.
+    that holds the same one proves that its former holder is dead. `memory_caps` is how it holds
+    commands to the memory they asked for: by `cgroup`, by `rlimit`, or by nothing (`none`).
     """
 
     host: str
@@ -103,6 +110,7 @@ class Hello(Struct, frozen=True, array_like=True):
     address: str = ""
     attributes: tuple[tuple[str, str], ...] = ()
     lock: str = ""
+    memory_caps: str = ""
 
 
 class Exchange(Struct, frozen=True, array_like=True):

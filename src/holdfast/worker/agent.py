@@ -14,6 +14,7 @@ from msgspec import structs
 from holdfast.core.ids import LeaseId, WorkerId
 from holdfast.core.spec import STOP
 from holdfast.wire.exchange import (
+    LEASE_LOST,
     Capacity,
     Done,
     Exchange,
@@ -54,6 +55,8 @@ class Agent:
         self.executor = executor
         self.draining = False
         self.is_drained = False
+        # How many results came too late: their leases had been lost.
+        self.refused = 0
         self._is_leaving = False
         self.hello = hello
         self._capacity = capacity
@@ -161,6 +164,8 @@ class Agent:
         self._authority.answered(reply.number, reply.good_ms, term_ms)
         self._has_lapsed = self._has_lapsed and self._authority.has_ended(now_ms)
         if reply.number == sent.number:
+            lost = {verdict.lease_id for verdict in reply.verdicts if verdict.verdict == LEASE_LOST}
+            self.refused += sum(report.lease_id in lost for report in sent.done) if lost else 0
             self._under_way = None
             self._done = self._done[len(sent.done) :]
             kept = frozenset(reply.kept)

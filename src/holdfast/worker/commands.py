@@ -36,7 +36,7 @@ from holdfast.worker.errands import (
     framed,
 )
 from holdfast.worker.executor import Harvest, Running
-from holdfast.worker.fates import FROM_OUTSIDE, ending, signal_name
+from holdfast.worker.fates import fate_of_command
 from holdfast.worker.lanes import Entry, Leases, Outcome, failed, released
 from holdfast.worker.masking import Mask
 from holdfast.worker.outbox import Outlet
@@ -50,8 +50,6 @@ LIVED_S: Final = 1.0
 SUCCESS: Final = msgspec.msgpack.encode(0)
 
 _CHUNK: Final = 1 << 16
-# What programs say when they are given no more memory.
-_MEMORY_CRIES: Final = ("MemoryError", "annot allocate memory", "bad_alloc", "out of memory")
 
 
 class CommandLane:
@@ -77,7 +75,9 @@ class Gone(Struct, frozen=True):
 class WardenLink:
     """The warden as this process sees it. One thread listens to it."""
 
-    def __init__(self, hear: Callable[[Ended | Gone], None], lock: int | None) -> None:
+    def __init__(
+        self, hear: Callable[[Ended | Gone], None], lock: int | None, cgroup: Path | None
+    ) -> None:
         ours, theirs = socket.socketpair()
         self._began = time.monotonic()
         self._socket = ours
@@ -88,7 +88,7 @@ class WardenLink:
             # While it holds the lock of the worker's name, nobody can believe its commands ended.
             passed = [theirs.fileno()] if lock is None else [theirs.fileno(), lock]
             self._process = subprocess.Popen(
-                [sys.executable, "-c", BOOT, str(theirs.fileno()), path],
+                [sys.executable, "-c", BOOT, str(theirs.fileno()), str(cgroup or ""), path],
                 stdin=subprocess.DEVNULL,
                 pass_fds=passed,
                 start_new_session=True,
@@ -136,7 +136,8 @@ class WardenLink:
 
 class CommandExecutor:
     """See `holdfast.worker.executor.Executor` for what each method owes. `lock` is a descriptor
-    that stays open until the last command has ended."""
+    that stays open until the last command has ended; `cgroup` a control group whose parts bound the
+    memory of commands. Without, it is their addresses that are bounded."""
 
     fatal: str | None = None
     fatal_kind: str | None = None
@@ -151,6 +152,7 @@ class CommandExecutor:
         grace_ms: int = GRACE_MS,
         lock: int | None = None,
         outlet: Outlet | None = None,
+        cgroup: Path | None = None,
     ) -> None:
         self.slots = slots
         self._outlet = outlet
@@ -159,6 +161,7 @@ class CommandExecutor:
         self._surroundings = surroundings
         self._grace_ms = grace_ms
         self._lock = lock
+        self._cgroup = cgroup
         self._leases = Leases()
         self._lanes = [CommandLane() for _ in range(slots)]
         self._outcomes: list[Outcome] = []
@@ -294,7 +297,7 @@ class CommandExecutor:
 
     def _warden(self) -> WardenLink:
         if self._link is None:
-            self._link = WardenLink(self._hear, self._lock)
+            self._link = WardenLink(self._hear, self._lock, self._cgroup)
             # A warden that takes the place of another learns what that one knew.
             known: list[Errand] = [] if self._until is None else [self._until]
             known += self._guards.copy().values()
@@ -364,8 +367,10 @@ class CommandExecutor:
             # We ended it ourselves: nobody's fault, and where it was unwanted, nobody asks.
             self._outcomes.append(released(entry, started=True))
         else:
-            reason, trouble = _fate(ended, prepared, run.memory_bytes)
-            self._outcomes.append(failed(entry, ended.ran_ms, trouble, reason))
+            fate = fate_of_command(ended, prepared.program, run.memory_bytes)
+            told = bounded(redacted(fate[1], prepared.secrets), ERROR_BYTES_MAX)
+            trouble = Trouble(told, "", ended.code)
+            self._outcomes.append(failed(entry, ended.ran_ms, trouble, fate[0]))
 
 
 def _outputs(prepared: Prepared) -> dict[str, CaptureFile]:
@@ -374,23 +379,3 @@ def _outputs(prepared: Prepared) -> dict[str, CaptureFile]:
     for stream in STREAMS:
         (folder / stream).touch(mode=0o600)
     return {stream: CaptureFile.at(folder / stream) for stream in STREAMS}
-
-
-def _fate(ended: Ended, prepared: Prepared, memory_bytes: int) -> tuple[str, Trouble]:
-    """What became of a command that did not end well. Its own exit is its own doing; a kill from
-    outside may have struck an innocent, and counts as a loss."""
-    code, reason, program = ended.code, "failed", prepared.program
-    if code is None:
-        headline = f"{program} could not be started: {ended.error}"
-    elif code < 0 and -code in FROM_OUTSIDE:
-        reason = "worker_lost"
-        cause = "out of memory, or by hand" if -code == signal.SIGKILL else "from outside"
-        headline = f"{program} was killed ({signal_name(-code)}): {cause}"
-    elif memory_bytes and any(cry in ended.last_words for cry in _MEMORY_CRIES):
-        headline = f"{program} ran out of memory, of which it has {memory_bytes} bytes; it "
-        headline += ending(code)
-    else:
-        headline = f"{program} {ending(code)}"
-    told = f"{headline}\n{ended.last_words}" if ended.last_words else headline
-    error = bounded(redacted(told, prepared.secrets), ERROR_BYTES_MAX)
-    return reason, Trouble(error, "", code)

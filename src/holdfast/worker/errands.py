@@ -59,7 +59,8 @@ class Forget(Struct, frozen=True, array_like=True, tag=4):
 
 class Ended(Struct, frozen=True, array_like=True):
     """How a command ended. `code` is negative for a signal, None where it could not be started and
-    `error` says why. `halted`: the warden was asked to end it."""
+    `error` says why. `halted`: the warden was asked to end it. `was_struck`: it was killed because
+    it took more memory than it may."""
 
     lease_id: LeaseId
     code: int | None
@@ -67,6 +68,7 @@ class Ended(Struct, frozen=True, array_like=True):
     halted: bool
     error: str
     last_words: str
+    was_struck: bool = False
 
 
 Errand = Launch | Halt | Until | Guard | Forget

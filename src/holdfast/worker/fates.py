@@ -4,12 +4,16 @@ import os
 import signal
 from typing import Final
 
+from holdfast.worker.errands import Ended
 from holdfast.worker.troubles import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX, Trouble, bounded, is_ours
 
 # Signals that come from somebody else: an operator, the kernel short of memory, a shutdown.
 FROM_OUTSIDE: Final = frozenset(
     {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 )
+
+# What programs say when they are given no more memory.
+_MEMORY_CRIES: Final = ("MemoryError", "annot allocate memory", "bad_alloc", "out of memory")
 
 
 def signal_name(number: int) -> str:
@@ -42,6 +46,28 @@ def fate_of(code: int, crash: str) -> tuple[str, Trouble]:
         traceback=bounded(crash, TRACEBACK_BYTES_MAX),
         exit_code=code,
     )
+
+
+def fate_of_command(ended: Ended, program: str, memory_bytes: int) -> tuple[str, str]:
+    """What became of a command that did not end well, and what is told of it. Its own exit is its
+    own doing, and so is a kill for taking more memory than it asked for; a kill from outside may
+    have struck an innocent, and counts as a loss."""
+    code, reason = ended.code, "failed"
+    if code is None:
+        headline = f"{program} could not be started: {ended.error}"
+    elif ended.was_struck:
+        headline = f"{program} took more memory than the {memory_bytes} bytes it may have; it "
+        headline += ending(code)
+    elif code < 0 and -code in FROM_OUTSIDE:
+        reason = "worker_lost"
+        cause = "out of memory, or by hand" if -code == signal.SIGKILL else "from outside"
+        headline = f"{program} was killed ({signal_name(-code)}): {cause}"
+    elif memory_bytes and any(cry in ended.last_words for cry in _MEMORY_CRIES):
+        headline = f"{program} ran out of memory, of which it has {memory_bytes} bytes; it "
+        headline += ending(code)
+    else:
+        headline = f"{program} {ending(code)}"
+    return reason, f"{headline}\n{ended.last_words}" if ended.last_words else headline
 
 
 def crash_report(descriptor: int) -> str:

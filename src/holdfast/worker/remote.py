@@ -29,6 +29,7 @@ PROBE_S: Final = 0.1
 """How long to wait for a sign of a server that was away, before having it answer."""
 GOODBYE_S: Final = 5.0
 TOO_LARGE: Final = 413
+TOO_LATE: Final = "results that came too late, when their leases were lost:"
 
 Carry = Callable[[Exchange, float], Awaitable[Reply]]
 """Take an exchange to the coordinator and bring its answer, within so many seconds, or raise
@@ -168,8 +169,10 @@ class Remote:
             del self._flying[number]
             reply = None if task.cancelled() else task.result()
             if reply is not None:
-                was_drained = self._agent.is_drained
+                was_drained, refused = self._agent.is_drained, self._agent.refused
                 self._agent.receive(reply, self._clock_ms())
+                if self._agent.refused > refused:
+                    self._tell(f"{TOO_LATE} {self._agent.refused - refused}")
                 if self._agent.is_drained != was_drained:
                     self._note_drain()
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from holdfast.core.ids import LeaseId
+from holdfast.worker.cgroups import MemoryGroup, MemoryGroups
 from holdfast.worker.errands import (
     Ended,
     Forget,
@@ -53,9 +54,15 @@ class Ward:
     """One command under way, and what it prints."""
 
     def __init__(
-        self, launch: Launch, process: subprocess.Popen[bytes], stdout: Capture, stderr: Capture
+        self,
+        launch: Launch,
+        process: subprocess.Popen[bytes],
+        stdout: Capture,
+        stderr: Capture,
+        group: MemoryGroup | None,
     ) -> None:
         self.lease_id = launch.lease_id
+        self.group = group
         self.must_end = launch.must_end
         self.process = process
         self.since_ns = time.monotonic_ns()
@@ -107,8 +114,9 @@ class Guarded:
 
 
 class Warden:
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, link: socket.socket, groups: MemoryGroups | None) -> None:
         self._link = link
+        self._memory = groups
         self._letters = Letters()
         self._wards: dict[LeaseId, Ward] = {}
         self._guarded: dict[int, Guarded] = {}
@@ -134,9 +142,13 @@ class Warden:
             self._watch_the_clock()
         for group in self._groups():
             group.signal(signal.SIGKILL)
+        for ward in self._wards.values():
+            self._leave(ward.group)
         give_up_at = time.monotonic() + _FAREWELL_S
         while self._sweep({}) and time.monotonic() < give_up_at:
             time.sleep(0.01)
+        if self._memory is not None:
+            self._memory.sweep()
 
     def _groups(self) -> list[Ward | Guarded]:
         return [*self._wards.values(), *self._guarded.values()]
@@ -174,6 +186,7 @@ class Warden:
             self._tell(Ended(launch.lease_id, -signal.SIGTERM, 0, True, "", ""))
             return
         folder = Path(os.fsdecode(launch.outputs))
+        group = self._group_for(launch)
         try:
             stdout, stderr = Capture(folder / "stdout"), Capture(folder / "stderr")
             process = subprocess.Popen(
@@ -185,16 +198,30 @@ class Warden:
                 stderr=subprocess.PIPE,
                 start_new_session=True,
                 # This process has one thread, so nothing can be half-way when it is copied.
-                preexec_fn=_bounds(launch.memory_bytes, os.getpid()),  # noqa: PLW1509
+                preexec_fn=_bounds(launch.memory_bytes, os.getpid(), group),  # noqa: PLW1509
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
+            self._leave(group)
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             self._tell(Ended(launch.lease_id, None, 0, False, why, ""))
             return
-        ward = Ward(launch, process, stdout, stderr)
+        ward = Ward(launch, process, stdout, stderr, group)
         self._wards[launch.lease_id] = ward
         for stream in ward.captures:
             self._selector.register(stream, selectors.EVENT_READ, self._reader(ward, stream))
+
+    def _group_for(self, launch: Launch) -> MemoryGroup | None:
+        """Where its memory is counted; None where the system does not let us."""
+        if self._memory is None or not launch.memory_bytes:
+            return None
+        try:
+            return self._memory.open(f"attempt-{launch.lease_id}", launch.memory_bytes)
+        except OSError:
+            return None
+
+    def _leave(self, group: MemoryGroup | None) -> None:
+        if group is not None and self._memory is not None:
+            self._memory.close(group)
 
     # What commands do.
 
@@ -237,8 +264,10 @@ class Warden:
             stream.close()
             capture.close()
         del self._wards[ward.lease_id]
+        was_struck = ward.group is not None and ward.group.was_struck()
+        self._leave(ward.group)
         last_words = ward.stderr.last_words()
-        self._tell(Ended(ward.lease_id, code, ran_ms, ward.halted, "", last_words))
+        self._tell(Ended(ward.lease_id, code, ran_ms, ward.halted, "", last_words, was_struck))
 
     def _sweep(self, living: dict[LeaseId, Ward]) -> int:
         """Reap what we adopted, and kill what outlived its attempt; how many there still are."""
@@ -309,7 +338,7 @@ def _has_more(stream: IO[bytes]) -> bool:
     return bool(poll.poll(0))
 
 
-def _bounds(memory_bytes: int, parent: int) -> Callable[[], None]:
+def _bounds(memory_bytes: int, parent: int, group: MemoryGroup | None) -> Callable[[], None]:
     """What holds for a command before it begins: it dies with us, and how much it may take."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
 
@@ -318,14 +347,17 @@ def _bounds(memory_bytes: int, parent: int) -> Callable[[], None]:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
-        if memory_bytes:
+        if group is not None:
+            group.enter()
+        elif memory_bytes:
             resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
 
     return apply
 
 
 def main() -> None:
-    """Started by `CommandExecutor` with the descriptor of its socket."""
+    """Started by `CommandExecutor` with the descriptor of its socket and, where there is one, the
+    control group it may divide."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         # It ends when the worker does, and not before: somebody must see to the commands. What is
@@ -334,4 +366,5 @@ def main() -> None:
     adopt_orphans()
     link = socket.socket(fileno=int(sys.argv[1]))
     link.set_inheritable(False)
-    Warden(link).watch()
+    groups = MemoryGroups(Path(sys.argv[2])) if sys.argv[2] else None
+    Warden(link, groups).watch()

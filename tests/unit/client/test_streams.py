@@ -341,6 +341,8 @@ def test_who_catches_up_is_not_forgotten_when_the_last_handle_goes(
     feed = submitted(told_on, "1")
     line.refusal = Unreachable("http://there", "nobody")
     line._talk.put(None)
+    # Only then is it away: before, whoever asks would find it open.
+    line.refused.get(timeout=PATIENCE_S)
     asking, plainly = threading.Event(), told_on.opened
 
     def opened() -> str:

@@ -8,6 +8,7 @@ from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.placing import ANYWHERE, Constraint, Placing
+from holdfast.core.shape import shape_of
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.core.task import TaskState
 from holdfast.testing.clock import ManualClock, SeededDice
@@ -197,3 +198,17 @@ def test_two_namespaces_share_what_comes_free() -> None:
         worker.say(slots=4, held=tuple(held))
         service.settle()
     assert [entry[0] for entry in given(worker)][4:6] == [second, second]
+
+
+def test_a_weight_is_a_namespaces_and_nobody_elses() -> None:
+    service = a_service()
+    service.do(c.SetLimit(scope="namespace", name="same", weight=3))
+    service.do(c.SetLimit(scope="user", name="same", running=1))
+    arrive(service, "one", slots=4)
+    held = [submit(service, 9, namespace="same"), submit(service, 9, namespace="other")]
+    active = [service.coordinator.state.jobs[job].active for job in held]
+    assert active == [4, 0], "the first was alone"
+    look = service.exchanges.placement.outlook(service.exchanges.workers.values())
+    shape = shape_of(service.coordinator.state.jobs[held[0]])
+    other = shape_of(service.coordinator.state.jobs[held[1]])
+    assert look.shares().of_one(shape) * 3 == pytest.approx(look.shares().of_one(other))

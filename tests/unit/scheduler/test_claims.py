@@ -152,3 +152,21 @@ def test_distance_is_the_largest_part_that_is_missing() -> None:
     shape = floor.outlook().rows[-1].shape
     assert distance(floor.seat("w"), shape) == 0.0
     assert distance(floor.seat("v"), shape) == 2_000 / 4_000 + 1 / 4
+
+
+def test_what_an_aged_row_has_left_keeps_room_with_its_priority_alone() -> None:
+    floor = Floor(w=a_machine(4, memory_bytes=6))
+    floor.aging.step_ms = 1_000
+    floor.submit("old", 2, memory_bytes=4)
+    floor.world.sleep(10_000)
+    floor.submit("middle", 1, priority=3, cpus_milli=3_000)
+    assert jobs(floor) == [("w", "old"), ("w", "middle")]
+
+
+def test_room_that_was_kept_from_equals_is_not_kept_twice_from_the_rest() -> None:
+    floor = Floor(w=a_machine(12, memory_bytes=1))
+    floor.submit("rock", 1, priority=9, memory_bytes=1, namespace="rich")
+    floor.world.grant("rock", 0)
+    floor.submit("waits", 1, priority=1, namespace="poor", cpus_milli=4_000, memory_bytes=1)
+    floor.submit("low", 1, namespace="rich", cpus_milli=5_000)
+    assert jobs(floor) == [("w", "low")]

@@ -84,17 +84,22 @@ def test_what_ends_for_one_is_not_counted_on_by_another() -> None:
 
 
 def test_room_where_others_end_is_kept_for_who_they_ended_for() -> None:
-    floor = Floor(v=a_machine(4), w=a_machine(4, cpus=8))
-    floor.submit("rock", 1, priority=9, cpus_milli=1_000, target="rock")
-    floor.world.grant("rock", 0, worker="v", slot=0)
-    floor.submit("held", 2, target="held", cpus_milli=4_000)
-    floor.world.grant("held", 0, worker="w", slot=0)
-    floor.world.grant("held", 1, worker="w", slot=1)
+    floor = Floor(v=a_machine(4), w=a_machine(4))
+    floor.submit("rock", 1, priority=9, target="rock")
+    floor.world.grant("rock", 0, worker="v")
+    floor.submit("held", 2, target="held", cpus_milli=2_000)
+    for number in range(2):
+        floor.world.grant("held", number, worker="w", slot=number)
     floor.submit("urgent", 1, cpus_milli=4_000, **URGENT)
-    floor.submit("small", 9, target="small", cpus_milli=3_000)
+    floor.submit("small", 9, target="small", cpus_milli=2_000)
     made = floor.round()
-    assert {worker for worker, _ in ended(made)} == {"w"}
+    assert ended(made) == {("w", 0), ("w", 1)}
+    # The nearest worker is another: what it has free is nobody's who was given room elsewhere.
     assert [pick.worker for pick in made.picks] == ["v"]
+    del floor.leaving[("w", 0)]
+    assert floor.round().picks == []
+    floor.let_go()
+    assert [pick.job_id for pick in floor.round().picks] == ["urgent"]
 
 
 def test_as_few_end_as_make_room_and_the_dearest_are_spared() -> None:

@@ -14,7 +14,7 @@ from holdfast.wire.bodies import Problem
 from holdfast.wire.exchange import Capacity, Exchange, Hello, Item, Reply, Run, Verdict
 from holdfast.wire.http import Rejected, Unreachable
 from holdfast.worker.agent import Agent, is_empty
-from holdfast.worker.remote import Remote, Terms
+from holdfast.worker.remote import TOO_LATE, Remote, Terms
 
 TAKES_MS = 1_000
 HELLO = Hello("host", 7, "1.0")
@@ -274,6 +274,32 @@ def test_a_worker_that_was_never_heard_ends_with_the_reason(trouble: Exception) 
         line.script[1] = [trouble]
         with pytest.raises(type(trouble)):
             await Post(line, first_contact_s=0).work
+
+    played(story)
+
+
+def test_results_that_come_too_late_are_counted_and_told() -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [a_reply(1, a_run(5, 6))]
+        plain = line._answer
+
+        async def answer(exchange: Exchange) -> Reply:
+            reply = await plain(exchange)
+            late = [done.lease_id for done in exchange.done if done.lease_id == 5]
+            lost = tuple(Verdict(LeaseId(lease), "LEASE_LOST", "ended") for lease in late)
+            return structs.replace(reply, verdicts=lost)
+
+        line._answer = answer
+        post = Post(line)
+        await post.begin()
+        for lease in (5, 6):
+            post.pass_time(TAKES_MS)
+            await post.until(lambda lease=lease: lease in leases_told(line, "done"))
+        await post.until(post.agent.is_idle)
+        assert post.agent.refused == 1
+        assert [told for told in post.told if "too late" in told] == [f"{TOO_LATE} 1"]
+        await post.leave()
 
     played(story)
 
