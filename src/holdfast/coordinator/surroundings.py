@@ -25,7 +25,7 @@ from holdfast.core.shape import Shape, has_own_slots, shape_of
 from holdfast.core.state import State
 from holdfast.core.task import FRESH, Task, TaskState
 from holdfast.core.ties import Verdict, verdict
-from holdfast.scheduler.desks import OPEN, Desk
+from holdfast.scheduler.desks import OPEN, Desk, first_code
 from holdfast.scheduler.explain import (
     Group,
     JobSituation,
@@ -37,7 +37,6 @@ from holdfast.scheduler.explain import (
     explain,
     in_line,
     own_reasons,
-    worker_reasons,
 )
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
@@ -159,7 +158,8 @@ class Surroundings:
             return explain(here)[0].code
         key = (here.shape, here.avoid)
         if key not in self._codes:
-            self._codes[key] = next((told.code for told in worker_reasons(here)), "")
+            unknown = here.desks is None
+            self._codes[key] = "workers_unknown" if unknown else first_code(here.desks or (), *key)
         return self._codes[key] or in_line(here).code
 
     def whole(self, job: Job) -> JobSituation:
