@@ -140,7 +140,7 @@ def test_a_rate_lets_so_many_start_in_a_span_and_wakes_for_the_next() -> None:
     assert started == [1, 2, 3, 4]
 
 
-def test_a_retry_avoids_the_worker_that_failed_it_while_there_is_another() -> None:
+def test_resolution_000_25_a_retry_avoids_the_worker_that_failed_it() -> None:
     service = a_service()
     one = arrive(service, "one")
     job = submit(service, retries=2)
@@ -152,7 +152,7 @@ def test_a_retry_avoids_the_worker_that_failed_it_while_there_is_another() -> No
     assert (len(given(one)), [entry[:2] for entry in given(two)]) == (2, [(job, 0)])
 
 
-def test_a_worker_that_fails_what_goes_well_elsewhere_is_cordoned_with_the_reason() -> None:
+def test_resolution_000_25_a_worker_that_fails_what_goes_well_elsewhere_is_cordoned() -> None:
     service = a_service()
     bad, good = arrive(service, "bad"), arrive(service, "good")
     state = service.coordinator.state
