@@ -118,6 +118,10 @@ class Call(Struct):
         """What makes a command the same request when it comes again."""
         return {"request_key": self.key, "request_digest": self.digest} if self.key else {}
 
+    def was_answered(self, coordinator: Coordinator) -> bool:
+        """Whether the log has the answer to this request already: it is not judged again."""
+        return bool(self.key) and self.key in coordinator.state.requests
+
     async def ask(self, question: Callable[[Coordinator], T]) -> T:
         """What the coordinator says, once all it saw is durable: a no waits for that too."""
 

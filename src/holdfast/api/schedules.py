@@ -7,6 +7,7 @@ from msgspec import structs
 
 from holdfast.api.bundles import check_bundle
 from holdfast.api.call import Answer, Call, Done
+from holdfast.api.fitting import check_fit
 from holdfast.api.jobs import submission
 from holdfast.api.problems import Declined, understood
 from holdfast.api.tags import names
@@ -84,6 +85,8 @@ async def _set(call: Call, name: str, body: Timetable, *, replace: bool = False)
         if replace:
             _check_former(call, state.schedules.get(name))
         check_bundle(call, definition.spec.bundle)
+        count = len(definition.items) or definition.count
+        check_fit(call, coordinator, definition.spec, count, must_fit=body.job.must_fit)
         command = desk.setting(
             state, coordinator.clock.wall(), name, definition, start=start, replace=replace
         )

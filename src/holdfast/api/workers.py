@@ -142,6 +142,7 @@ def _view(call: Call, state: State, name: WorkerId) -> View:
         "cpus": seat.capacity.cpus_milli / 1_000,
         "memory_bytes": seat.capacity.memory_bytes,
         "gpus": seat.capacity.gpus,
+        "resources": {name: amount / 1_000 for name, amount in seat.capacity.resources},
     }
 
 

@@ -83,6 +83,7 @@ SETTINGS: Final = (
     Setting("worker.cpus", float, None, "processors to give out; unset: all"),
     Setting("worker.memory", str, "", "memory to give out; empty: all"),
     Setting("worker.gpus", int, 0, "GPUs to give out"),
+    Setting("worker.resources", list, (), "named resources to give out, each NAME=N"),
     Setting("worker.attributes", list, (), "what to know about this worker, each KEY=VALUE"),
     Setting("worker.pickle", bool, False, "run pickled functions too"),
     Setting("worker.pass_env", list, (), "variables that commands get from the environment"),

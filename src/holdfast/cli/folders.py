@@ -24,6 +24,7 @@ from holdfast.coordinator.inspect import (
     open_folder,
     undisturbed,
 )
+from holdfast.coordinator.limits import limit_views
 from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
 from holdfast.coordinator.output import OutputGone, OutputStore
 from holdfast.coordinator.outputparts import StreamName
@@ -127,6 +128,9 @@ class FromFolder:
         reading, known = self._known(job)
         trail = trail_of(reading, known, Index(index), reading.state.position)
         return {"transactions": trail.transactions, "complete": trail.is_complete}
+
+    def limits(self) -> list[View]:
+        return limit_views(self.reading.state)
 
     def explain_job(self, job: View, level: int = 1) -> View:
         reading, known = self._known(job)

@@ -62,6 +62,20 @@ token = LazyCommands(
     help="Decide who may ask a server for what.",
 )
 
+limit = LazyCommands(
+    {
+        "list": ("holdfast.cli.limits:list_limits", "List limits and how much is in use."),
+        "show": ("holdfast.cli.limits:show_limit", "Show one limit."),
+        "set": ("holdfast.cli.limits:set_limit", "Bound a namespace, a user or a key."),
+        "clear": ("holdfast.cli.limits:clear", "Bound them no more."),
+        "get": ("holdfast.cli.limits:list_limits", ""),
+        "describe": ("holdfast.cli.limits:show_limit", ""),
+    },
+    name="limit",
+    help="Bound how much a namespace, a user or a key has running, and starts.\n\n"
+    "A limit is named namespace/NAME, user/NAME or key/NAME.",
+)
+
 schedule = LazyCommands(
     {
         "create": ("holdfast.cli.schedules:create", "Have a command run again and again."),

@@ -145,6 +145,10 @@ class FromServer:
             return no
         return no_schedule(name, self)
 
+    def limits(self) -> list[View]:
+        found: list[View] = self.asker.get("limits")["limits"]
+        return found
+
     def transactions(self, limit: int) -> list[View]:
         found: list[View] = []
         cursor: str | None = ""

@@ -91,6 +91,10 @@ class Source(Protocol):
         """Why a task is where it is."""
         ...
 
+    def limits(self) -> list[View]:
+        """Every limit, with how much of it is in use."""
+        ...
+
     def summary(self) -> View:
         """How many tasks wait for which reason."""
         ...

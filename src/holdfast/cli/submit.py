@@ -15,9 +15,12 @@ from holdfast.cli.instants import instant
 from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import FOR_PROGRAMS, View, draw_fields, emit, emit_one, note
 from holdfast.cli.pairs import pairs_of
+from holdfast.cli.wishes import place, placed, resolve, tie, tied
+from holdfast.core.decide.wishes import spec_problem
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import Command, Submit
 from holdfast.wire.specs import spec_of
+from holdfast.wire.wishes import ties_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,6 +66,7 @@ _ONCE: Final = (
 
 def describes(command: F) -> F:
     """The options that say what a job is, given to the command as one `asked`."""
+    command = placed(command)
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -72,7 +76,7 @@ def _describes_once(command: F) -> F:
     """The same, with those that only make sense for a job that comes once."""
     for option in reversed(_ONCE):
         command = option(command)
-    return describes(command)
+    return describes(tied(command))
 
 
 @click.command(context_settings=ITS_OWN)
@@ -103,6 +107,7 @@ def submit(
     `-- sh -c '...'` where a shell is meant.
     """
     body = body_of(command, asked)
+    tie(body, asked)
     body.count, body.max_parallel = array or 0, max_parallel
     check(body)
     if dry_run:
@@ -113,6 +118,7 @@ def submit(
     with asking(server, token_file) as asker:
         if asked["bundle"]:
             body.bundle = brought(asker, asked["bundle"])
+        resolve(body, asker)
         view = asker.post("jobs", body=body)
         _tell(view, form)
         if not wait:
@@ -135,17 +141,19 @@ def run(command: tuple[str, ...], server: str | None, token_file: Path | None, *
     from holdfast.cli.running import follow
 
     body = body_of(command, asked)
+    tie(body, asked)
     check(body)
     with asking(server, token_file) as asker:
         if asked["bundle"]:
             body.bundle = brought(asker, asked["bundle"])
+        resolve(body, asker)
         return follow(asker, asker.post("jobs", body=body))
 
 
 def body_of(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
     """The job that a command line asks for."""
     namespace = load_config().get("client.namespace", asked["namespace"])
-    return Submit(
+    body = Submit(
         kind="command",
         name=asked["name"],
         command=Command(argv=list(command), env=_environment(asked["env"]), cwd=asked["cwd"]),
@@ -165,6 +173,8 @@ def body_of(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
         deadline=instant(asked.get("deadline", ""), "--deadline"),
         on_disconnect=asked["on_disconnect"] or "",
     )
+    place(body, asked)
+    return body
 
 
 def _environment(texts: tuple[str, ...]) -> dict[str, str]:
@@ -182,10 +192,14 @@ def _environment(texts: tuple[str, ...]) -> dict[str, str]:
 def check(body: Submit) -> None:
     """Mistakes are told where they were made, before anything is sent."""
     try:
-        spec_of(body)
+        spec = spec_of(body)
         duration_ms(body.delay or None, "delay")
+        problem = spec_problem(spec)
+        ties_of(body)
     except (ValueError, OverflowError) as error:
         raise click.UsageError(str(error)) from None
+    if problem:
+        raise click.UsageError(problem)
 
 
 def _preview(body: Submit, form: str) -> None:

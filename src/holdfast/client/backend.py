@@ -12,10 +12,12 @@ from msgspec import Struct
 
 from holdfast.client.bundles import Bundle
 from holdfast.client.feed import JobFeed
+from holdfast.client.limits import Limit
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
 from holdfast.core.schedule import Definition
 from holdfast.core.transactions import Transaction
+from holdfast.wire.bodies import Edits, NewLimit
 from holdfast.wire.output import Output
 
 Decode = Callable[[bytes], Any]
@@ -54,6 +56,17 @@ class Outcomes(Protocol):
 
     def expect(self, indices: Sequence[int], start: int, stop: int) -> None:
         """The reader is about to go through these places of `indices`."""
+
+
+class Limits(Protocol):
+    """The bounds that an operator set."""
+
+    def all(self) -> list[Limit]: ...
+
+    def set(self, scope: str, name: str, body: NewLimit) -> None: ...
+
+    def clear(self, scope: str, name: str) -> bool:
+        """False where there was none."""
 
 
 class Schedules(Protocol):
@@ -97,8 +110,12 @@ class Backend(Protocol):
     def bundle(self, folder: str | PathLike[str]) -> Bundle:
         """Bring a folder of code to where workers find it."""
 
-    def submit(self, request: SubmitJob) -> JobFeed:
-        """Record a job and watch it from its first moment."""
+    @property
+    def limits(self) -> Limits: ...
+
+    def submit(self, request: SubmitJob, *, must_fit: bool = False) -> JobFeed:
+        """Record a job and watch it from its first moment. `must_fit`: not unless somebody who is
+        there could run it."""
 
     def find(self, job_id: JobId) -> Found: ...
 
@@ -121,8 +138,8 @@ class Backend(Protocol):
     def cancel_task(self, job_id: JobId, index: Index, reason: str) -> bool:
         """False where it had ended already."""
 
-    def retry(self, job_id: JobId, indices: tuple[Index, ...]) -> int:
-        """How many tasks went back."""
+    def retry(self, job_id: JobId, indices: tuple[Index, ...], edits: Edits | None) -> int:
+        """How many tasks went back, under the terms that `edits` names."""
 
     def reschedule(
         self, job_id: JobId, index: Index, *, delay_ms: int, not_before_wall: int
