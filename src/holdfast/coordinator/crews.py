@@ -7,6 +7,7 @@ from typing import Protocol
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.placement import outlook_of
 from holdfast.coordinator.seats import Paces, Worker
+from holdfast.coordinator.settings import Settings
 from holdfast.core.ids import Instant
 from holdfast.core.state import State
 from holdfast.scheduler.aging import Aging
@@ -92,4 +93,5 @@ class NotedCrew:
 
     def outlook(self) -> Outlook:
         able = [worker for worker in self.workers() if self.standing(worker) == OPEN]
-        return outlook_of(self._state, self._now, self.workers(), able, self.paces, Aging())
+        aging = Aging(Settings().aging_ms)
+        return outlook_of(self._state, self._now, self.workers(), able, self.paces, aging)
