@@ -64,6 +64,11 @@ SETTINGS: Final = (
     _live("server.history", str, "256Mi", "how much log is kept to look back on"),
     _live("server.archive", str, "", "where older log is moved; empty: it is deleted"),
     _live("server.keep_finished", int, 10_000, "how many finished jobs stay at hand"),
+    _live("server.aging", str, "10m", "how long work waits to be a step more urgent; 0s: never"),
+    _live(
+        "server.cordon_after", int, 5,
+        "cordon a worker that fails so many tasks which then go well elsewhere; 0: never",
+    ),
     _live("server.jobs", int, 5_000_000, "how many jobs there may be before more are refused"),
     _live("server.followers", int, 100, "how many may follow the log at once"),
     _live("server.output_all", str, "1Gi", "how much of what tasks print is kept in all"),

@@ -7,6 +7,7 @@ from typing import Protocol
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.placement import Known, outlook_of
 from holdfast.coordinator.seats import Paces, Worker
+from holdfast.coordinator.settings import Settings
 from holdfast.core.ids import Instant
 from holdfast.core.ready import Row
 from holdfast.core.state import State
@@ -101,7 +102,8 @@ class NotedCrew:
 
     def outlook(self, guests: Iterable[Row] = ()) -> Outlook:
         able = [worker for worker in self.workers() if self.standing(worker) == OPEN]
-        known = Known(self._state, self._now, self.workers(), self.paces, Aging())
+        aging = Aging(Settings().aging_ms)
+        known = Known(self._state, self._now, self.workers(), self.paces, aging)
         return outlook_of(known, able, guests=guests)
 
     def tokens(self) -> Mapping[Name, int]:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.seats import Paces, Worker, held_by_all
+from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted
@@ -46,7 +47,7 @@ class Placement:
         tell: Callable[[Worker], None],
     ) -> None:
         self.paces = Paces()
-        self.aging = Aging()
+        self.aging = Aging(Settings().aging_ms)
         self.rates = Rates()
         self._coordinator = coordinator
         self._workers = workers

@@ -87,6 +87,7 @@ class Served:
             quota_bytes=settings.bundles_bytes,
         )
         self.exchanges = Exchanges(taken.coordinator, taken.recent, term_ms=term_ms)
+        self.exchanges.adjust(settings)
         self.engine = LoopEngine(taken.coordinator, taken.log, faults or NoFaults())
         self.snapshotter = Snapshotter(
             self.log.path,
@@ -122,6 +123,7 @@ class Served:
         self.bundles.quota_bytes = settings.bundles_bytes
         self.snapshotter.settings = settings
         self.ticker.keep_finished = settings.keep_finished
+        self.exchanges.adjust(settings)
 
     async def ask(self, question: Callable[[Coordinator], T]) -> T:
         """What the coordinator answers, once all it saw is durable."""

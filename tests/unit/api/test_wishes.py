@@ -217,6 +217,44 @@ def test_a_worker_shows_what_it_offers_by_name(inside):
     inside(story)
 
 
+@pytest.mark.parametrize(
+    ("wish", "code"),
+    [
+        ({"resources": {"licences": 1}}, "invalid"),
+        ({"constraints": ["zone ~ eu"]}, "invalid"),
+        ({"cpus": 64, "must_fit": True}, "unschedulable"),
+        ({"after": [{"job": "1"}]}, "invalid"),
+        ({"parent": "1"}, "invalid"),
+        ({"key": "k", "unique_for": "1h"}, "invalid"),
+    ],
+)
+def test_a_schedule_is_held_to_the_same_words(inside, wish, code):
+    async def story(house):
+        await offering(house, licence=1)
+        told = await house.post(
+            "/schedules", {"name": "nightly", "every": "1h", "job": {**COMMAND, **wish}}
+        )
+        assert told.code == code, told.content
+        assert (await house.get("/schedules")).value["schedules"] == []
+
+    inside(story)
+
+
+def test_runs_of_a_schedule_have_its_wishes_and_its_user(inside):
+    async def story(house):
+        wish = {"constraints": ["zone == eu"], "keys": {"k": 1}}
+        told = await house.post(
+            "/schedules", {"name": "nightly", "every": "1h", "job": {**COMMAND, **wish}}
+        )
+        assert told.status == 201, told.content
+        await house.post("/schedules/nightly/run")
+        job = (await house.get("/jobs/1")).value
+        assert job["user"] == "test"
+        assert job["spec"]["placing"]["keys"] == {"k": 1}
+
+    inside(story)
+
+
 async def failed_job(house):
     """A job whose only task has spent its budget."""
     await house.submit()

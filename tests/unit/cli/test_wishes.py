@@ -8,7 +8,6 @@ import pytest
 from holdfast.cli.edits import edits_of
 from holdfast.wire.bodies import Edits
 
-
 # What would be asked is shown though nobody answers.
 pytestmark = pytest.mark.usefixtures("nobody_there")
 
