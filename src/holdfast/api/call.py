@@ -106,6 +106,13 @@ class Call(Struct):
             raise Declined("invalid", f"`{name}` is given {len(values)} times")
         return values[0] if values else otherwise
 
+    def flag(self, name: str) -> bool:
+        """A value of the query that is true or false, and false where it is not given."""
+        text = self.one(name)
+        if text not in ("", "true", "false"):
+            raise Declined("invalid", f"{name}={text[:40]!r} is neither true nor false")
+        return text == "true"
+
     def number(self, name: str, otherwise: int, *, most: int) -> int:
         text = self.one(name)
         if not text:

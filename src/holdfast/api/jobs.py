@@ -11,6 +11,7 @@ from msgspec import structs
 from holdfast.api.bundles import check_bundle
 from holdfast.api.call import Answer, Call, Done, job_of
 from holdfast.api.fitting import check_fit
+from holdfast.api.foreseeing import foresee
 from holdfast.api.paging import jobs_page
 from holdfast.api.problems import Declined, understood
 from holdfast.api.waiting import until_any
@@ -37,6 +38,8 @@ async def submit(call: Call) -> Answer:
     """Ask for work. A key, or a repeated request, finds the job it made before."""
     body: Submit = call.body
     command = submission(call, body)
+    if call.flag("dry_run"):
+        return await foresee(call, command)
     told: dict[str, Any] = {}
 
     def ask(coordinator: Coordinator) -> Decision:

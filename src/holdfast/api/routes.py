@@ -76,7 +76,9 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/metrics", "read", metrics.metrics, answers="text/plain"),
     _get("/openapi.json", "read", openapi),
     _get("/docs", "read", docs, answers="text/html"),
-    _post("/jobs", "submit", jobs.submit, bodies.Submit, 201),
+    Route(
+        "POST", "/jobs", "submit", jobs.submit, bodies.Submit, status=201, query=("dry_run",),
+    ),
     _get("/jobs", "read", jobs.list_jobs, "state name label namespace queue limit cursor"),
     _get("/jobs/{id}", "read", jobs.show, "wait"),
     _post("/jobs/{id}/items", "submit", jobs.add_items, bodies.Items),

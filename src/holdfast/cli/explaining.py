@@ -156,6 +156,19 @@ def explained(what: str, view: View, options: str, level: int = ALL) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def foreseen_text(told: View, options: str) -> str:
+    """What would become of a job, in words."""
+    if told["existing"] is not None:
+        return f"\nIt would find job {clean(told['existing'])}, which is there already.\n"
+    workers = told["workers"]
+    fits = f"it fits on {workers['fitting']} of {workers['all']} workers"
+    lines = [f"{told['starting']:,} of {told['tasks']:,} tasks would start now; {fits}"]
+    for reason in told["reasons"]:
+        if reason["code"] != "next":
+            lines += reason_lines(reason, options)
+    return "\n" + "".join(f"{line}\n" for line in lines)
+
+
 def reason_lines(reason: View, options: str, level: int = ALL) -> Iterator[str]:
     tasks = reason.get("tasks")
     about = "" if not tasks else f" ({tasks:,} task{'s' if tasks > 1 else ''})"

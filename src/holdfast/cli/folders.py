@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from msgspec import structs
 
@@ -12,7 +13,9 @@ from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
 from holdfast.cli.sources import LAST, Found, ambiguous, no_schedule
 from holdfast.coordinator.census import Census
+from holdfast.coordinator.crews import NotedCrew
 from holdfast.coordinator.explaining import job_explained, task_explained
+from holdfast.coordinator.fleetnotes import fleet_at
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import (
     Folder,
@@ -39,6 +42,9 @@ from holdfast.core.schedule import Schedule
 from holdfast.core.transactions import to_json, transaction_of
 from holdfast.wire.output import Output
 from holdfast.wire.wanted import Wanted
+
+EVER_AFTER: Final = Instant(1 << 62)
+"""After everything that was ever noted."""
 
 
 class FromFolder:
@@ -155,7 +161,11 @@ class FromFolder:
         """The moment that is looked at: the last record's, or now where nothing came after it."""
         offset = reading.wall(reading.state.time) - reading.state.time
         wall = self.now()
-        return Surroundings(reading.state, Instant(wall - offset), Instant(wall), None)
+        state, now = reading.state, Instant(wall - offset)
+        is_past = state.position < reading.folder.last
+        noted = fleet_at(reading.path, state.position, now if is_past else EVER_AFTER)
+        crew = None if noted is None else NotedCrew(state, now, noted)
+        return Surroundings(state, now, Instant(wall), crew)
 
     def schedules(self, namespace: str) -> list[View]:
         reading, now = self.reading, Instant(self.now())

@@ -85,7 +85,9 @@ def _describes_once(command: F) -> F:
 @_describes_once
 @click.option("--max-parallel", type=click.IntRange(min=0), default=0,
               help="How many tasks may run at once.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Show what would be asked; ask nothing.")
+@click.option("--dry-run", is_flag=True,
+              help="Show what would be asked, and whether it would start; submit nothing.",
+              )  # fmt: skip
 @click.option("--wait", is_flag=True, help="Wait for its end, and exit as `job wait` does.")
 @server_options
 @output_option
@@ -113,7 +115,9 @@ def submit(
     if dry_run:
         if asked["bundle"]:
             body.bundle = digest_of(asked["bundle"])
-        _preview(body, form)
+        with asking(server, token_file) as asker:
+            told = asker.post("jobs", body=body, dry_run="true")
+            _preview(body, told, form, asker.options)
         return 0
     with asking(server, token_file) as asker:
         if asked["bundle"]:
@@ -202,17 +206,20 @@ def check(body: Submit) -> None:
         raise click.UsageError(problem)
 
 
-def _preview(body: Submit, form: str) -> None:
+def _preview(body: Submit, told: View, form: str, options: str) -> None:
     view: View = msgspec.to_builtins(body)
     view["kind"] = body.kind
     if form in FOR_PROGRAMS:
+        view["foreseen"] = {name: value for name, value in told.items() if name != "schema"}
         FOR_PROGRAMS[form](view)
         return
+    from holdfast.cli.explaining import foreseen_text
+
     command = body.command or Command(argv=[])
     fields = [("command", msgspec.json.encode(command.argv).decode())]
     fields += [(name.replace("_", " "), value) for name, value in view.items() if name != "command"]
     fields += [("env", ", ".join(command.env)), ("cwd", command.cwd)]
-    emit(draw_fields(fields))
+    emit(draw_fields(fields) + foreseen_text(told, options))
     note("nothing was submitted")
 
 

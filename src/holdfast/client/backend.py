@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from holdfast.client.bundles import Bundle
 from holdfast.client.feed import JobFeed
+from holdfast.client.foreseen import Foreseen
 from holdfast.client.limits import Limit
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
@@ -116,6 +117,9 @@ class Backend(Protocol):
     def submit(self, request: SubmitJob, *, must_fit: bool = False) -> JobFeed:
         """Record a job and watch it from its first moment. `must_fit`: not unless somebody who is
         there could run it."""
+
+    def foresee(self, request: SubmitJob, *, must_fit: bool = False) -> Foreseen:
+        """What `submit` would come to. Nothing is recorded."""
 
     def find(self, job_id: JobId) -> Found: ...
 

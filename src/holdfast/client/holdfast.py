@@ -5,6 +5,7 @@ import atexit
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from inspect import signature
 from os import PathLike
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,6 +23,7 @@ from holdfast.client.calls import (
 )
 from holdfast.client.errors import Refused
 from holdfast.client.feeder import Chunks, Feeder
+from holdfast.client.foreseen import Foreseen
 from holdfast.client.handles import Handle, Job
 from holdfast.client.placing import Texts
 from holdfast.client.schedules import Schedule, check_policies, timing_of
@@ -104,6 +106,17 @@ class Holdfast(Tending):
         command = _command(call, words, call.payload, items=(call.payload,))
         feed = self._backend.submit(command, must_fit=must_fit)
         return Handle(self._backend, feed, call.decode)
+
+    def foresee(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Foreseen:
+        """What `submit` of the same call would come to: whether it would start now, or every
+        reason why not. Nothing is recorded; what would be refused is refused."""
+        known = signature(Holdfast.submit).parameters.values()
+        names = [each.name for each in known if each.kind is each.KEYWORD_ONLY]
+        words = {name: kwargs.pop(name, None) or None for name in names if name != "pickle"}
+        words["pickle"] = kwargs.pop("pickle", None)
+        call = self._bundled(single_call(function, args, kwargs, words=words), words["bundle"])
+        command = _command(call, words, call.payload, items=(call.payload,))
+        return self._backend.foresee(command, must_fit=bool(words["must_fit"]))
 
     async def submit_async(
         self, function: Callable[..., R], /, *args: Any, **kwargs: Any

@@ -7,10 +7,13 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from msgspec import convert
+
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle
 from holdfast.client.errors import Closed, Refused
 from holdfast.client.feed import FeedRef, JobFeed
+from holdfast.client.foreseen import Foreseen
 from holdfast.client.kept import kept_output
 from holdfast.client.limits import LocalLimits
 from holdfast.client.localworker import LocalWorker, Offers, check_fits, monotonic_ms
@@ -18,8 +21,10 @@ from holdfast.client.logged import LoggedOutcomes
 from holdfast.client.pending import Pending
 from holdfast.client.schedules_local import LocalSchedules
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.crews import LiveCrew
 from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
 from holdfast.coordinator.fitting import blank_seat
+from holdfast.coordinator.foreseeing import foreseen
 from holdfast.coordinator.seats import Worker
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.views import attempts_made
@@ -161,6 +166,15 @@ class Local:
 
         _accepted(self.call(ask))
         return feed
+
+    def foresee(self, request: c.SubmitJob, *, must_fit: bool = False) -> Foreseen:
+        count = len(request.items) or request.count
+        check_fits(self._seat, request.spec, count, must_fit=must_fit)
+        exchanges = self._embedded.exchanges
+        told = self.call(lambda k: foreseen(k, LiveCrew(k.state, exchanges), request))
+        if isinstance(told, RefusedDecision):
+            raise Refused(told.code, told.message)
+        return convert(told, Foreseen)
 
     def find(self, job_id: JobId) -> Found:
         feed = JobFeed(job_id)

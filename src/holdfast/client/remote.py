@@ -22,6 +22,7 @@ from holdfast.client.bundles import Bundle, upload
 from holdfast.client.errors import Closed, NotAllowed, Refused
 from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
+from holdfast.client.foreseen import Foreseen
 from holdfast.client.limits import RemoteLimits
 from holdfast.client.schedules_remote import RemoteSchedules
 from holdfast.client.streams import Streams
@@ -140,6 +141,12 @@ class Remote:
             if request.key and expected.name:
                 return expected.was_found(JobId(job.id))
             return expected.began(JobId(job.id), job.tasks, sealed=job.sealed)
+
+    def foresee(self, request: SubmitJob, *, must_fit: bool = False) -> Foreseen:
+        body = _body(request)
+        body.must_fit = must_fit
+        path = f"{API}/jobs"
+        return self._asked(lambda: self._http.post(path, body, Foreseen, dry_run="true"))
 
     def bundle(self, folder: str | os.PathLike[str]) -> Bundle:
         return self._asked(lambda: upload(self._http, folder))

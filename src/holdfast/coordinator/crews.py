@@ -1,17 +1,19 @@
 """The workers of one moment, as far as anybody knows them: those that a server hears of, or those
 that the notes beside a log tell of."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.coordinator.exchanges import Exchanges
-from holdfast.coordinator.placement import outlook_of
+from holdfast.coordinator.placement import Known, outlook_of
 from holdfast.coordinator.seats import Paces, Worker
 from holdfast.coordinator.settings import Settings
 from holdfast.core.ids import Instant
+from holdfast.core.ready import Row
 from holdfast.core.state import State
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.desks import CORDONED, DRAINING, OPEN, SILENT
+from holdfast.scheduler.ledger import Name
 from holdfast.scheduler.plan import Outlook
 
 
@@ -32,8 +34,12 @@ class Crew(Protocol):
         """Whether it takes work, and why not."""
         ...
 
-    def outlook(self) -> Outlook:
+    def outlook(self, guests: Iterable[Row] = ()) -> Outlook:
         """What a plan is made from, were everybody that takes work asking for it now."""
+        ...
+
+    def tokens(self) -> Mapping[Name, int]:
+        """How many of what is bounded in time may start now, where anybody knows."""
         ...
 
 
@@ -62,13 +68,16 @@ class LiveCrew:
             return DRAINING
         return CORDONED if worker.worker in self._state.cordoned else OPEN
 
-    def outlook(self) -> Outlook:
+    def outlook(self, guests: Iterable[Row] = ()) -> Outlook:
         able = [
             worker
             for worker in self.workers()
             if self.is_granting and self.standing(worker) == OPEN
         ]
-        return self._exchanges.placement.outlook(able)
+        return self._exchanges.placement.outlook(able, guests=guests)
+
+    def tokens(self) -> Mapping[Name, int]:
+        return self._exchanges.placement.tokens()
 
 
 class NotedCrew:
@@ -91,7 +100,11 @@ class NotedCrew:
         is_cordoned = worker.worker in self._state.cordoned
         return CORDONED if told == OPEN and is_cordoned else told
 
-    def outlook(self) -> Outlook:
+    def outlook(self, guests: Iterable[Row] = ()) -> Outlook:
         able = [worker for worker in self.workers() if self.standing(worker) == OPEN]
         aging = Aging(Settings().aging_ms)
-        return outlook_of(self._state, self._now, self.workers(), able, self.paces, aging)
+        known = Known(self._state, self._now, self.workers(), self.paces, aging)
+        return outlook_of(known, able, guests=guests)
+
+    def tokens(self) -> Mapping[Name, int]:
+        return {}

@@ -54,6 +54,8 @@ class Exchanges:
             return
         if worker.send is not None:
             self._reply(worker, ())
+        if worker.says_news(exchange):
+            self.registry.changes += 1
         worker.hear(exchange)
         worker.heard_at = self._coordinator.now()
         worker.send = send

@@ -10,6 +10,7 @@ from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
+from holdfast.coordinator.fleetnotes import FleetNotes
 from holdfast.coordinator.inspect import Told, told_by, told_in
 from holdfast.coordinator.looped import LoopEngine
 from holdfast.coordinator.ports import Faults, NoFaults
@@ -17,6 +18,7 @@ from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.taking import Taken
 from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import NEVER, Instant, Position, WorkerId
@@ -95,12 +97,16 @@ class Served:
             partial(taken.install, self.engine.post),
         )
         self.ticker = Ticker(
-            self.coordinator, keep_finished=settings.keep_finished, feeders=self.feeders
+            self.coordinator,
+            keep_finished=settings.keep_finished,
+            feeders=self.feeders,
+            unplaced=Unplaced(self.coordinator, self.exchanges),
         )
         self.engine.hooks.extend(
             (
                 self.ticker,
                 Clockwork(self.coordinator),
+                FleetNotes(self.log.path, self.coordinator, self.exchanges),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
                 self.growth,

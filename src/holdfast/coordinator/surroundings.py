@@ -20,12 +20,12 @@ from holdfast.coordinator.views import attempts_made
 from holdfast.core.ids import NEVER, Index, Instant, task_name
 from holdfast.core.job import Job, first_fresh, is_finished, job_reason, job_state, state_of
 from holdfast.core.placing import ALL_TASKS
-from holdfast.core.ready import is_begun, take
+from holdfast.core.ready import has_leasable, is_begun, row_of, take
 from holdfast.core.shape import Shape, has_own_slots, shape_of
 from holdfast.core.state import State
 from holdfast.core.task import FRESH, Task, TaskState
 from holdfast.core.ties import Verdict, verdict
-from holdfast.scheduler.desks import OPEN, Desk
+from holdfast.scheduler.desks import OPEN, Desk, first_code
 from holdfast.scheduler.explain import (
     Group,
     JobSituation,
@@ -37,7 +37,6 @@ from holdfast.scheduler.explain import (
     explain,
     in_line,
     own_reasons,
-    worker_reasons,
 )
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
@@ -52,9 +51,17 @@ MOST_HOLDERS: Final = 10
 
 class Surroundings:
     """What is the same for every task that is looked at in one moment. Without a `crew` nobody
-    knows which workers there were."""
+    knows which workers there were. A `guest` is a job that nobody submitted yet."""
 
-    def __init__(self, state: State, now: Instant, wall: Instant, crew: Crew | None) -> None:
+    def __init__(
+        self,
+        state: State,
+        now: Instant,
+        wall: Instant,
+        crew: Crew | None,
+        guest: Job | None = None,
+    ) -> None:
+        self._guest = guest
         self._state = state
         self._now = now
         self._wall = wall
@@ -151,7 +158,8 @@ class Surroundings:
             return explain(here)[0].code
         key = (here.shape, here.avoid)
         if key not in self._codes:
-            self._codes[key] = next((told.code for told in worker_reasons(here)), "")
+            unknown = here.desks is None
+            self._codes[key] = "workers_unknown" if unknown else first_code(here.desks or (), *key)
         return self._codes[key] or in_line(here).code
 
     def whole(self, job: Job) -> JobSituation:
@@ -245,7 +253,16 @@ class Surroundings:
 
     @cached_property
     def _foresight(self) -> Foresight | None:
-        return None if self._crew is None else Foresight(self._crew.outlook())
+        if self._crew is None:
+            return None
+        guest = self._guest
+        is_asking = (
+            guest is not None
+            and has_leasable(guest, self._now)
+            and guest.spec.queue not in self._state.paused
+        )
+        rows = (row_of(guest, self._now),) if guest is not None and is_asking else ()
+        return Foresight(self._crew.outlook(rows))
 
     @cached_property
     def _held(self) -> Mapping[Shape, int]:
@@ -253,9 +270,8 @@ class Surroundings:
 
     @cached_property
     def _ledger(self) -> Ledger:
-        if self._crew is not None:
-            return self._crew.outlook().ledger
-        return ledger_of(self._state, {}, self._held)
+        tokens = {} if self._crew is None else self._crew.tokens()
+        return ledger_of(self._state, tokens, self._held)
 
     @cached_property
     def desks(self) -> tuple[Desk, ...] | None:
@@ -300,7 +316,8 @@ def _groups(job: Job, now: Instant) -> Iterator[tuple[int, Index]]:
 def _kind(task: Task, now: Instant) -> tuple[object, ...]:
     if task.state is not TaskState.WAITING:
         return (task.state,)
-    return (task.state, task.not_before > now, task.not_before_wall != NEVER, task.avoid)
+    times = (task.not_before > now, task.not_before_wall != NEVER, task.attempt > 0)
+    return (task.state, *times, task.avoid)
 
 
 def _kind_of(job: Job, index: Index, now: Instant) -> tuple[object, ...]:

@@ -106,9 +106,9 @@ def reasons(
             command="holdfast worker start",
         )
         return
-    found = [obstacles(desk, shape, avoid) for desk in desks]
-    if any(each.has_room for each in found):
+    if not first_code(desks, shape, avoid):
         return
+    found = [obstacles(desk, shape, avoid) for desk in desks]
     suited = [each for each in found if each.is_suited]
     if not suited:
         yield from _unsuited(found)
@@ -127,6 +127,31 @@ def reasons(
                 counts=((standing, len(names)),),
                 workers=names,
             )
+
+
+def first_code(desks: Sequence[Desk], shape: Shape, avoid: str = "") -> str:
+    """The code that `reasons` begins with, empty where there is none: found without putting
+    anything into words, since there may be very many workers."""
+    if not desks:
+        return "no_worker"
+    standings: set[str] = set()
+    is_unmet = False
+    for desk in desks:
+        seat = desk.seat
+        if shape.constraints and unmet(seat.attributes, shape):
+            is_unmet = True
+        elif (seat.slots or desk.slots) and seat.total.covers(shape):
+            standing = desk.standing
+            if standing == OPEN and desk.name == avoid:
+                standing = AVOIDED
+            if standing == OPEN and seat.open_slots and seat.free.covers(shape):
+                return ""
+            standings.add(standing)
+    if not standings:
+        return "constraint_unmet" if is_unmet else "too_large"
+    if OPEN in standings:
+        return "workers_busy"
+    return next(code for standing, code, _ in STANDINGS if standing in standings)
 
 
 def _unsuited(found: Sequence[Obstacles]) -> Iterator[Reason]:

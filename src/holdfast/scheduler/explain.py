@@ -157,17 +157,25 @@ def explain_job(job: JobSituation) -> tuple[Reason, ...]:
         return (
             Reason(code="finished", sentence=f"It ended {job.ended}{why}.", command=command),
         )
-    told: dict[str, Reason] = {}
-    counts: Counter[str] = Counter()
+    told: dict[tuple[str, str], Reason] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for group in job.groups:
-        for reason in explain(group.situation):
-            counts[reason.code] += group.count
-            told.setdefault(reason.code, structs.replace(reason, example=group.situation.task))
-    found = [structs.replace(reason, tasks=counts[code]) for code, reason in told.items()]
+        # A task may wait for two times, and that is one reason; two bounds are two.
+        here = {_subject(reason): reason for reason in reversed(explain(group.situation))}
+        for subject, reason in reversed(here.items()):
+            counts[subject] += group.count
+            told.setdefault(subject, structs.replace(reason, example=group.situation.task))
+    found = [structs.replace(reason, tasks=counts[subject]) for subject, reason in told.items()]
     if not job.sealed:
         said = "it is still being fed: it ends when its feeder says that there is no more"
         found.append(Reason(code="open", sentence=sentence(said)))
     return tuple(found)
+
+
+def _subject(reason: Reason) -> tuple[str, str]:
+    """What a reason is about, whichever task of a job it is said of."""
+    is_bound = reason.code.startswith(("limit_", "rate_"))
+    return reason.code, reason.command if is_bound else ""
 
 
 def _finished(here: Situation) -> Reason:

@@ -12,6 +12,7 @@ from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.recovery import opening, recover
 from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
 from holdfast.core.decision import Decision
 from holdfast.core.errors import BrokenInvariant, LogFailed
@@ -134,7 +135,10 @@ class Service:
     def _begin(self, state: State) -> None:
         self.coordinator = Coordinator(state, self.clock, self.dice, term_ms=self.term_ms)
         self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
-        self._ticker = Ticker(self.coordinator, keep_finished=self.keep_finished)
+        unplaced = Unplaced(self.coordinator, self.exchanges)
+        self._ticker = Ticker(
+            self.coordinator, keep_finished=self.keep_finished, unplaced=unplaced
+        )
         self._clockwork = Clockwork(self.coordinator)
         self._rounds = Rounds(self.coordinator, self.exchanges)
         command = opening(self.log.log_id, self.log.epoch, 0, self.term_ms)

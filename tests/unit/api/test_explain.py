@@ -3,7 +3,11 @@
 import pytest
 
 from holdfast.api import census as census_module
+from holdfast.cli.folders import FromFolder
 from holdfast.coordinator import explaining as explain_module
+from holdfast.coordinator.inspect import Moment
+
+HELLO = {"host": "h", "pid": 1, "version": "1"}
 
 
 async def why(house, path: str) -> list[str]:
@@ -213,5 +217,70 @@ def test_the_summary_and_the_reasons_of_each_task_agree(inside):
         told = (await house.get("/explain/summary")).value
         assert {code: tasks for code, (tasks, _) in summed(told).items()} == first
         assert set(first) >= {"max_parallel"}
+
+    inside(story)
+
+
+def test_a_dry_run_tells_what_would_be_and_records_nothing(inside):
+    async def story(house):
+        body = {"command": {"argv": ["true"]}, "count": 3, "key": "once"}
+        told = await house.post("/jobs?dry_run=true", body)
+        assert (told.status, told.value["starting"], told.value["tasks"]) == (200, 0, 3)
+        assert [reason["code"] for reason in told.value["reasons"]] == ["no_worker"]
+        await house.submit(1)
+        await house.exchange(1)
+        position = house.served.coordinator.state.position
+        told = (await house.post("/jobs?dry_run=true", body)).value
+        assert told["workers"] == {"all": 1, "fitting": 1, "free": 1}
+        assert told["starting"] == 1
+        assert [(reason["code"], reason["tasks"]) for reason in told["reasons"]] == [
+            ("next", 1), ("in_line", 2),
+        ]  # fmt: skip
+        assert told["reasons"][1]["command"] is None
+        large = (await house.post("/jobs?dry_run=true", {**body, "cpus": 64})).value
+        assert large["workers"] == {"all": 1, "fitting": 0, "free": 0}
+        assert large["reasons"][0]["command"] == "holdfast worker list"
+        assert house.served.coordinator.state.position == position
+        made = (await house.post("/jobs", body)).value["id"]
+        assert (await house.post("/jobs?dry_run=true", body)).value["existing"] == made
+
+    inside(story)
+
+
+def test_a_dry_run_refuses_what_would_be_refused(inside):
+    async def story(house):
+        for body in (
+            {"command": {"argv": ["true"]}, "count": -1},
+            {"command": {"argv": ["true"]}, "cpus": -1},
+            {"command": {"argv": ["true"]}, "timeout": "soon"},
+        ):
+            told = await house.post("/jobs?dry_run=true", body)
+            meant = await house.post("/jobs", body)
+            assert (told.status, told.value["detail"]) == (meant.status, meant.value["detail"])
+        assert (await house.post("/jobs?dry_run=maybe", body)).status == 422
+        assert (await house.post("/jobs?dry_run=maybe", {**body, "timeout": ""})).status == 422
+
+    inside(story)
+
+
+def test_the_folder_of_a_server_tells_of_the_past_what_the_server_told_then(inside):
+    async def story(house):
+        path = house.served.log.path
+        await house.submit(4)
+        alone = house.served.coordinator.state.position
+        await house.exchange(1, hello=HELLO)
+        await house.submit(1, cpus=64)
+        told = {
+            job: (await house.get(f"/jobs/{job}/explain?level=3")).value for job in ("1", "2")
+        }
+        source = FromFolder(path)
+        for job, view in told.items():
+            again = source.explain_job(source.job(job), 3)
+            assert again["reasons"] == view["reasons"]
+            assert again["standing"] == view["standing"]
+        then = FromFolder(path, Moment(position=alone))
+        reasons = then.explain_job(then.job("1"))["reasons"]
+        assert [(reason["code"], reason["tasks"]) for reason in reasons] == [("no_worker", 4)]
+        assert then.summary()["waiting"] == 4
 
     inside(story)
