@@ -19,6 +19,7 @@ from holdfast.core.ids import Instant, Position
 from holdfast.core.invariants import Watch, check
 from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
+from holdfast.scheduler.aging import AGING_MS
 from holdfast.wal import MemoryLog
 
 KEEP_FINISHED = 10_000
@@ -34,11 +35,13 @@ class Service:
         *,
         term_ms: int = 0,
         keep_finished: int = KEEP_FINISHED,
+        aging_ms: int = AGING_MS,
     ) -> None:
         self.clock = clock
         self.dice = dice
         self.term_ms = term_ms
         self.keep_finished = keep_finished
+        self.aging_ms = aging_ms
         self.writing = False
         self.log = MemoryLog()
         self.watch = Watch()
@@ -132,6 +135,7 @@ class Service:
     def _begin(self, state: State) -> None:
         self.coordinator = Coordinator(state, self.clock, self.dice, term_ms=self.term_ms)
         self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
+        self.exchanges.placement.aging.step_ms = self.aging_ms
         self._ticker = Ticker(self.coordinator, keep_finished=self.keep_finished)
         self._rounds = Rounds(self.coordinator, self.exchanges)
         command = opening(self.log.log_id, self.log.epoch, 0, self.term_ms)
