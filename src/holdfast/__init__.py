@@ -20,9 +20,11 @@ PUBLIC: Final[Mapping[str, tuple[str, str]]] = {
     "Handle": ("holdfast.client.handles", "Handle"),
     "Holdfast": ("holdfast.client.holdfast", "Holdfast"),
     "Job": ("holdfast.client.handles", "Job"),
+    "Schedule": ("holdfast.client.schedules", "Schedule"),
     "connect": ("holdfast.client.connecting", "connect"),
     "errors": ("holdfast.errors", ""),
     "open": ("holdfast.client.opening", "open"),
+    "scheduled_at": ("holdfast.core.schedule", "SCHEDULED_AT"),
     "task": ("holdfast.client.task", "task"),
 }
 

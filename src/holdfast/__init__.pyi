@@ -4,7 +4,20 @@ from holdfast.client.handles import Handle as Handle
 from holdfast.client.handles import Job as Job
 from holdfast.client.holdfast import Holdfast as Holdfast
 from holdfast.client.opening import open as open
+from holdfast.client.schedules import Schedule as Schedule
 from holdfast.client.task import task as task
+from holdfast.core.schedule import SCHEDULED_AT as scheduled_at
 
 __version__: str
-__all__ = ["Handle", "Holdfast", "Job", "__version__", "connect", "errors", "open", "task"]
+__all__ = [
+    "Handle",
+    "Holdfast",
+    "Job",
+    "Schedule",
+    "__version__",
+    "connect",
+    "errors",
+    "open",
+    "scheduled_at",
+    "task",
+]

@@ -227,12 +227,15 @@ def test_a_mistake_is_told_with_its_code_and_what_to_do(
     assert call("job", "cancel", "last").code == 0
 
 
-def test_a_dry_run_shows_what_would_be_asked_and_asks_nothing(call) -> None:
+def test_a_dry_run_shows_what_would_be_asked_and_become_of_it_and_records_nothing(call) -> None:
     before = call("job", "list", "-o", "name").out
     done = call("submit", "--dry-run", "--env", "A=secret", "-o", "json", "--", "ls", "-l")
     told = json.loads(done.out)
     assert told["command"] == {"argv": ["ls", "-l"], "env": {"A": "secret"}}
-    assert '["ls","-l"]' in call("submit", "--dry-run", "--", "ls", "-l").out
+    assert told["foreseen"]["tasks"] == 1
+    shown = call("submit", "--dry-run", "--cpus", "512", "--", "ls", "-l").out
+    assert '["ls","-l"]' in shown
+    assert "0 of 1 tasks would start now; it fits on 0 of " in shown
     assert call("job", "list", "-o", "name").out == before
 
 

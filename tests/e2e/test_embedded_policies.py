@@ -213,7 +213,7 @@ def test_tasks_of_two_processors_never_share_two_processors(opened: Open, tmp_pa
 
 def test_what_does_not_fit_is_refused_or_ends_unschedulable(opened: Open) -> None:
     hf = opened("threads", workers=2)
-    with pytest.raises(Refused, match="open the folder with more workers") as caught:
+    with pytest.raises(Refused, match="2 cpus, not 64 cpus; open the folder with more") as caught:
         hf.submit(task(cpus=64)(chores.square), 1)
     assert caught.value.code == "unschedulable"
     patient = task(cpus=64, schedule_timeout="20ms")(chores.square)

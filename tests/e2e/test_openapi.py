@@ -12,7 +12,9 @@ from holdfast.wire.bodies import Command, Submit
 
 ENDLESS = {"/api/v1/events", "/api/v1/watch"}
 """Answers that do not end have tests of their own."""
-KNOWN = {"id": "1", "job": "1", "index": "0", "name": "default", "stream": "none"}
+KNOWN = {
+    "id": "1", "job": "1", "index": "0", "name": "default", "stream": "none", "scope": "namespace",
+}  # fmt: skip
 """What chance would never find: a job that is there, a task of it, a queue."""
 CHECKS = (
     "status_code_conformance",

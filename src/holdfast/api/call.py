@@ -106,6 +106,13 @@ class Call(Struct):
             raise Declined("invalid", f"`{name}` is given {len(values)} times")
         return values[0] if values else otherwise
 
+    def flag(self, name: str) -> bool:
+        """A value of the query that is true or false, and false where it is not given."""
+        text = self.one(name)
+        if text not in ("", "true", "false"):
+            raise Declined("invalid", f"{name}={text[:40]!r} is neither true nor false")
+        return text == "true"
+
     def number(self, name: str, otherwise: int, *, most: int) -> int:
         text = self.one(name)
         if not text:
@@ -117,6 +124,10 @@ class Call(Struct):
     def keying(self) -> dict[str, Any]:
         """What makes a command the same request when it comes again."""
         return {"request_key": self.key, "request_digest": self.digest} if self.key else {}
+
+    def was_answered(self, coordinator: Coordinator) -> bool:
+        """Whether the log has the answer to this request already: it is not judged again."""
+        return bool(self.key) and self.key in coordinator.state.requests
 
     async def ask(self, question: Callable[[Coordinator], T]) -> T:
         """What the coordinator says, once all it saw is durable: a no waits for that too."""

@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
+from holdfast.api.tags import names
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.core import commands as c
 from holdfast.core.decision import Decision
@@ -92,16 +93,11 @@ def _check_former(call: Call, state: State, command: c.RegisterEndpoint) -> None
         # Without the lease there is nothing to replace, which is told otherwise.
         return
     tag = tag_of(task, former) if former is not None else ""
-    if wanted and not _names(wanted, tag):
+    if wanted and not names(wanted, tag):
         now = f"it is {tag} now" if tag else "there is none"
         raise Declined("precondition_failed", f"the endpoint is not the one named: {now}")
-    if unwanted and _names(unwanted, tag):
+    if unwanted and names(unwanted, tag):
         raise Declined("precondition_failed", f"there is such an endpoint already: {tag}")
-
-
-def _names(header: str, tag: str) -> bool:
-    """Whether a list of tags has this one; `*` is any, and a weak one is none."""
-    return bool(tag) and (header.strip() == "*" or tag in map(str.strip, header.split(",")))
 
 
 def _known(state: State, command: c.RegisterEndpoint) -> tuple[Task | None, Endpoint | None]:

@@ -3,10 +3,10 @@
 import asyncio
 
 from holdfast.api.call import Answer, Call, job_of
+from holdfast.api.census import counted, surroundings
 from holdfast.api.tasks import JobPast, copied, index_of, with_task
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.explaining import job_explained, task_explained
-from holdfast.coordinator.surroundings import Surroundings
+from holdfast.coordinator.explaining import EVERY_WORKER, job_explained, task_explained
 from holdfast.core.ids import JobId, Position
 from holdfast.core.job import Job, job_state
 from holdfast.scheduler.explain import JobSituation, Situation
@@ -18,13 +18,13 @@ async def explain_task(call: Call) -> Answer:
 
     def look(coordinator: Coordinator) -> tuple[Situation, Job, Position]:
         job = with_task(coordinator.state, call, index)
-        here = _surroundings(call, coordinator).situation(job, index)
+        here = surroundings(call, coordinator).situation(job, index)
         return here, copied(job, index), coordinator.state.position
 
     here, job, last = await call.ask(look)
     oldest = call.service.served.log.oldest
     told = await asyncio.to_thread(
-        task_explained, JobPast(call, job), here, job, index, oldest, last
+        task_explained, JobPast(call, job), here, job, index, oldest, last, _level(call)
     )
     return Answer({"schema": 1, **told})
 
@@ -35,17 +35,21 @@ async def explain_job(call: Call) -> Answer:
 
     def look(coordinator: Coordinator) -> tuple[JobSituation, str, JobPast, Position]:
         job = job_of(coordinator.state, job_id)
-        here = _surroundings(call, coordinator).whole(job)
+        here = surroundings(call, coordinator).whole(job)
         return here, job_state(job).value, JobPast(call, job), coordinator.state.position
 
     here, state, past, last = await call.ask(look)
     oldest = call.service.served.log.oldest
-    told = await asyncio.to_thread(job_explained, past, job_id, state, here, oldest, last)
+    told = await asyncio.to_thread(
+        job_explained, past, job_id, state, here, oldest, last, _level(call)
+    )
     return Answer({"schema": 1, **told})
 
 
-def _surroundings(call: Call, coordinator: Coordinator) -> Surroundings:
-    return Surroundings(
-        coordinator.state, coordinator.now(), coordinator.clock.wall(),
-        call.service.served.exchanges,
-    )  # fmt: skip
+def _level(call: Call) -> int:
+    return call.number("level", 1, most=EVERY_WORKER)
+
+
+async def summary(call: Call) -> Answer:
+    """What all waiting tasks wait for: how many of them for which reason."""
+    return Answer({"schema": 1, **(await counted(call)).view()})

@@ -6,9 +6,12 @@ from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from holdfast.api.bundles import check_bundle
 from holdfast.api.call import Answer, Call, Done, job_of
+from holdfast.api.fitting import check_fit
+from holdfast.api.foreseeing import foresee
 from holdfast.api.paging import jobs_page
 from holdfast.api.problems import Declined, understood
 from holdfast.api.waiting import until_any
@@ -19,10 +22,13 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Decision
 from holdfast.core.ids import Index, Instant, JobId, Position
+from holdfast.core.job import Job
+from holdfast.core.spec import JobSpec
 from holdfast.core.task import TaskState
 from holdfast.wire.amounts import duration_ms
-from holdfast.wire.bodies import Items, Reason, Retries, Seal, Submit
-from holdfast.wire.specs import instant_of, spec_of
+from holdfast.wire.bodies import Edits, Items, Reason, Retries, Seal, Submit
+from holdfast.wire.specs import edited, instant_of, spec_of
+from holdfast.wire.wishes import ties_of
 
 LONGEST_WAIT_MS: Final = 300_000
 SHORT: Final = 16
@@ -31,13 +37,20 @@ SHORT: Final = 16
 async def submit(call: Call) -> Answer:
     """Ask for work. A key, or a repeated request, finds the job it made before."""
     body: Submit = call.body
-    command = _submission(call, body)
+    command = submission(call, body)
+    if call.flag("dry_run"):
+        return await foresee(call, command)
     told: dict[str, Any] = {}
 
     def ask(coordinator: Coordinator) -> Decision:
         if len(coordinator.state.jobs) >= call.service.limits.jobs:
             raise Declined("queue_full", "too many jobs wait", headers={"retry-after": "10"})
-        check_bundle(call, command.spec.bundle)
+        if not call.was_answered(coordinator):
+            check_bundle(call, command.spec.bundle)
+            # What was submitted under its key is found whatever has become of the workers.
+            if command.key not in coordinator.state.keys or command.existing != c.KEEP:
+                count = len(command.items) or command.count
+                check_fit(call, coordinator, command.spec, count, must_fit=body.must_fit)
         decision = call.decide(coordinator, command)
         if isinstance(decision, Accepted) and isinstance(decision.answer, str):
             told.update(_introduced(call, coordinator, JobId(decision.answer)))
@@ -64,12 +77,14 @@ def _introduced(call: Call, coordinator: Coordinator, job_id: JobId) -> dict[str
     return view
 
 
-def _submission(call: Call, body: Submit) -> c.SubmitJob:
+def submission(call: Call, body: Submit) -> c.SubmitJob:
+    """The command that a body asks for; `Declined` says what is wrong with it."""
     with understood():
         spec = spec_of(body)
         delay_ms = duration_ms(body.delay or None, "delay")
         not_before = instant_of(body.not_before, "not_before")
         deadline = instant_of(body.deadline, "deadline")
+        ties = ties_of(body)
     items, count, shared = tuple(body.items), body.count, body.shared
     if body.kind == "command":
         if items or shared:
@@ -80,7 +95,8 @@ def _submission(call: Call, body: Submit) -> c.SubmitJob:
     if body.key and body.sealed and not digest:
         digest = _digest(spec, items, count, shared)
     return c.SubmitJob(
-        spec=spec,
+        # Whoever asks is known by the token, and no part of what is asked for.
+        spec=structs.replace(spec, user=call.identity.name),
         key=body.key,
         digest=digest,
         items=items,
@@ -90,6 +106,7 @@ def _submission(call: Call, body: Submit) -> c.SubmitJob:
         delay_ms=delay_ms,
         not_before_wall=Instant(not_before),
         deadline_wall=Instant(deadline),
+        **ties,
         **call.keying(),
     )
 
@@ -210,18 +227,27 @@ def stopped(done: Done) -> int:
 
 
 async def retry(call: Call) -> Answer:
-    """Send tasks back with fresh budgets."""
+    """Send tasks back with fresh budgets, under other terms where some are set."""
     body: Retries = call.body
-    done = await call.execute(
-        c.RetryTasks(
-            job_id=JobId(call.path["id"]),
-            indices=tuple(map(Index, body.indices)),
-            **call.keying(),
-        ),
-        reason=body.reason,
-    )
+    job_id = JobId(call.path["id"])
+
+    def ask(coordinator: Coordinator) -> Decision:
+        spec = None
+        if body.set is not None and not call.was_answered(coordinator):
+            spec = _edited(job_of(coordinator.state, job_id), body.set)
+        command = c.RetryTasks(
+            job_id=job_id, indices=tuple(map(Index, body.indices)), spec=spec, **call.keying()
+        )
+        return call.decide(coordinator, command, reason=body.reason)
+
+    done = await call.found(await call.ask(ask))
     retried = done.find(e.TasksRetried)
     return Answer({"retried": _spanned(retried.spans) if retried is not None else done.answer})
+
+
+def _edited(job: Job, edits: Edits) -> JobSpec:
+    with understood():
+        return edited(job.spec, edits)
 
 
 def _spanned(spans: Sequence[Any]) -> int:

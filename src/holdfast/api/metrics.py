@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast.api.call import Call, Text
+from holdfast.api.census import counted
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.version import VERSION
 
@@ -16,6 +17,8 @@ async def metrics(call: Call) -> Text:
     """Numbers about this server, for Prometheus."""
     service = call.service
     served = service.served
+    census = await counted(call)
+    waits = [({"reason": code}, n) for code, n in sorted(census.tasks.items())]
 
     def look(coordinator: Coordinator) -> str:
         state = coordinator.state
@@ -39,6 +42,7 @@ async def metrics(call: Call) -> Text:
                 _told("jobs", "gauge", "Jobs in memory.", len(state.jobs)),
                 _told("jobs_open", "gauge", "Jobs that are still fed.", len(state.open_jobs)),
                 _told("jobs_waiting", "gauge", "Jobs with a task to lease.", waiting),
+                _told("waiting_tasks", "gauge", "Waiting tasks by why they wait.", waits),
                 _told("leases", "gauge", "Leases that are held.", leases),
                 _told("workers", "gauge", "Workers heard of within a term.", alive),
                 _told("tokens", "gauge", "Tokens that open something.", len(state.tokens)),

@@ -1,11 +1,13 @@
 """Lists that are longer than an answer: pages from memory, with a bound on what one may cost."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 from holdfast.api.call import Call, job_of
+from holdfast.api.census import surroundings
 from holdfast.api.problems import Declined
+from holdfast.coordinator.surroundings import why_of
 from holdfast.coordinator.views import job_view, task_view
 from holdfast.core.ids import Index
 from holdfast.core.job import Job, JobState
@@ -33,8 +35,11 @@ async def jobs_page(call: Call) -> dict[str, Any]:
     wanted = _wanted(call)
     cursor = call.number("cursor", 0, most=2**62) or None
 
+    # One plan answers for the whole page, and none is made where nothing waits.
+    around = cache(lambda: surroundings(call, call.service.served.coordinator))
+
     def part(cursor: int | None, room: int, state: State) -> Part:
-        return _some_jobs(call, state, wanted, cursor, room)
+        return _some_jobs(call, state, wanted, cursor, room, lambda job: around().key(job))
 
     return await _paged(call, "jobs", cursor, part)
 
@@ -66,7 +71,14 @@ async def _paged(
     return page(plural, views, cursor)
 
 
-def _some_jobs(call: Call, state: State, wanted: Wanted, cursor: int | None, room: int) -> Part:
+def _some_jobs(
+    call: Call,
+    state: State,
+    wanted: Wanted,
+    cursor: int | None,
+    room: int,
+    why: Callable[[Job], str],
+) -> Part:
     views: list[dict[str, Any]] = []
     most = min(room, SLICE_VIEWS)
     cells, last = 0, cursor
@@ -76,7 +88,7 @@ def _some_jobs(call: Call, state: State, wanted: Wanted, cursor: int | None, roo
         last = position
         cells += job.count
         if wanted.takes(job):
-            views.append(job_view(job, call.service.wall))
+            views.append({**job_view(job, call.service.wall), "why": why_of(job, why)})
     return views, None
 
 

@@ -19,6 +19,7 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "lease_lost": (409, "The lease is not current"),
     "job_sealed": (409, "The job takes no more items"),
     "offset_gap": (409, "Something is missing before this"),
+    "unschedulable": (409, "Nobody there could run this"),
     "gone": (410, "It was here and is no longer kept"),
     "precondition_failed": (412, "It is not as it was"),
     "too_large": (413, "This is too much"),

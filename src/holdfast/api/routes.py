@@ -16,9 +16,11 @@ from holdfast.api import (
     explain,
     health,
     jobs,
+    limiting,
     logs,
     metrics,
     queues,
+    schedules,
     tasks,
     tokens,
     transactions,
@@ -29,6 +31,7 @@ from holdfast.api.call import Answer, Call, Text
 from holdfast.api.identity import PUBLIC
 from holdfast.api.route import PREFIX, Answerer, Route
 from holdfast.wire import bodies
+from holdfast.wire import schedules as timetables
 from holdfast.wire.exchange import Exchange
 
 __all__ = ["PREFIX", "TABLE", "Route"]
@@ -73,7 +76,9 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/metrics", "read", metrics.metrics, answers="text/plain"),
     _get("/openapi.json", "read", openapi),
     _get("/docs", "read", docs, answers="text/html"),
-    _post("/jobs", "submit", jobs.submit, bodies.Submit, 201),
+    Route(
+        "POST", "/jobs", "submit", jobs.submit, bodies.Submit, status=201, query=("dry_run",),
+    ),
     _get("/jobs", "read", jobs.list_jobs, "state name label namespace queue limit cursor"),
     _get("/jobs/{id}", "read", jobs.show, "wait"),
     _post("/jobs/{id}/items", "submit", jobs.add_items, bodies.Items),
@@ -81,11 +86,12 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/jobs/{id}/alive", "submit", jobs.alive),
     _post("/jobs/{id}/cancel", "cancel", jobs.cancel, bodies.Reason),
     _post("/jobs/{id}/retry", "operator", jobs.retry, bodies.Retries),
-    _get("/jobs/{id}/explain", "read", explain.explain_job),
+    _get("/jobs/{id}/explain", "read", explain.explain_job, "level"),
+    _get("/explain/summary", "read", explain.summary),
     _get("/jobs/{id}/tasks", "read", tasks.list_tasks, "state limit cursor"),
     _get("/jobs/{id}/outcomes", "read", tasks.outcomes, "indices"),
     _get("/tasks/{job}/{index}", "read", tasks.show),
-    _get("/tasks/{job}/{index}/explain", "read", explain.explain_task),
+    _get("/tasks/{job}/{index}/explain", "read", explain.explain_task, "level"),
     _get("/tasks/{job}/{index}/history", "read", tasks.history),
     _post("/tasks/{job}/{index}/cancel", "cancel", tasks.cancel, bodies.Reason),
     _post("/tasks/{job}/{index}/reschedule", "operator", tasks.reschedule, bodies.Reschedule),
@@ -100,6 +106,20 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/queues", "read", queues.list_queues),
     _post("/queues/{name}/pause", "operator", queues.pause, bodies.Reason),
     _post("/queues/{name}/resume", "operator", queues.resume, bodies.Reason),
+    _get("/limits", "read", limiting.list_limits),
+    _get("/limits/{scope}/{name}", "read", limiting.show),
+    Route("PUT", "/limits/{scope}/{name}", "operator", limiting.set_limit, bodies.NewLimit),
+    Route("DELETE", "/limits/{scope}/{name}", "operator", limiting.clear),
+    _get("/schedules", "read", schedules.list_schedules, "namespace"),
+    _post("/schedules", "submit", schedules.create, timetables.NewSchedule, 201),
+    _get("/schedules/{name}", "read", schedules.show),
+    Route("PUT", "/schedules/{name}", "operator", schedules.replace, timetables.Timetable),
+    Route("DELETE", "/schedules/{name}", "operator", schedules.remove),
+    _get("/schedules/{name}/next", "read", schedules.next_instants, "count"),
+    _post("/schedules/{name}/pause", "operator", schedules.pause, bodies.Reason),
+    _post("/schedules/{name}/resume", "operator", schedules.resume, bodies.Reason),
+    _post("/schedules/{name}/run", "submit", schedules.run, bodies.Reason, 201),
+    _post("/schedules/{name}/backfill", "submit", schedules.backfill, timetables.Range),
     _get("/endpoints", "read", endpoints.list_endpoints, "name prefix"),
     Route("PUT", "/endpoints/{name}", "worker", endpoints.register, bodies.NewEndpoint),
     Route(

@@ -137,12 +137,19 @@ def _view(call: Call, state: State, name: WorkerId) -> View:
         "seen_at": rfc3339(call.service.wall(seat.seen_at)),
         "missed_renewals": registry.missed(seat) if seat.send is None else 0,
         "slots": seat.capacity.slots,
-        "occupied": len(seat.held_slots(state) or range(seat.capacity.slots)),
+        "occupied": _occupied(seat, state),
         "lingering": len(seat.lingering),
         "cpus": seat.capacity.cpus_milli / 1_000,
         "memory_bytes": seat.capacity.memory_bytes,
         "gpus": seat.capacity.gpus,
+        "resources": {name: amount / 1_000 for name, amount in seat.capacity.resources},
     }
+
+
+def _occupied(worker: Worker, state: State) -> int:
+    """The slots that something runs or waits in; all of them, where nobody can say."""
+    held = worker.held_slots(state)
+    return worker.capacity.slots if held is None else len(held)
 
 
 def _state(seat: Worker, *, cordoned: bool, held: int, alive: bool) -> str:

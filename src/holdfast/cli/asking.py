@@ -70,10 +70,13 @@ class Asker:
     def get(self, *path: object, **query: Any) -> View:
         return self._understood(lambda: self.http.get(_path(path), dict, **query))
 
-    def post(self, *path: object, body: Struct | None = None) -> View:
+    def post(self, *path: object, body: Struct | None = None, **query: str) -> View:
         """Ask for a change, once, however often it must be said."""
         key = secrets.token_hex(16)
-        return self._understood(lambda: self.http.post(_path(path), body, dict, key=key))
+        return self._understood(lambda: self.http.post(_path(path), body, dict, key=key, **query))
+
+    def put(self, *path: object, body: Struct) -> View:
+        return self._understood(lambda: self.http.put(_path(path), body, dict))
 
     def delete(self, *path: object) -> View:
         return self._understood(lambda: self.http.delete(_path(path), dict))

@@ -33,6 +33,7 @@ CODES: Final = {
     "not_ready": TRY_AGAIN,
     "queue_full": TRY_AGAIN,
     "internal": REFUSED,
+    "unschedulable": REFUSED,
     "unknown": REFUSED,
     "method_not_allowed": REFUSED,
     "unsupported_media_type": REFUSED,

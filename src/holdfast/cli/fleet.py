@@ -11,6 +11,7 @@ from holdfast.cli.asking import Asker, asking
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.options import output_option, reason_option, server_options, watch_option
 from holdfast.cli.output import TABLES, View, clean, draw_fields, emit_list, emit_one, note
+from holdfast.cli.placing import named
 from holdfast.cli.spans import age, clock, size
 from holdfast.cli.tables import cell, number, table_of, wall_of, words
 from holdfast.cli.watched import watched
@@ -143,6 +144,7 @@ def workers_table(views: Sequence[View], *, wide: bool = False) -> str:
     more = (
         number("PID", lambda view: view.get("pid")),
         cell("VERSION", lambda view: view.get("version")),
+        cell("RESOURCES", _resources),
         cell("ATTRIBUTES", _attributes),
     )
     return table_of(
@@ -179,6 +181,10 @@ def _seen(view: View) -> str | None:
     return None if seen is None else age(time.time_ns() // 1_000_000 - wall_of(seen))
 
 
+def _resources(view: View) -> str:
+    return ", ".join(named(view.get("resources") or {}))
+
+
 def _attributes(view: View) -> str:
     return ", ".join(f"{key}={value}" for key, value in (view.get("attributes") or {}).items())
 
@@ -203,6 +209,7 @@ def worker_text(view: View) -> str:
         ("cpus", _cpus(view)),
         ("memory", _memory(view)),
         ("gpus", view.get("gpus") or None),
+        ("resources", _resources(view)),
         ("memory caps", view.get("memory_caps") or None),
         ("attributes", _attributes(view)),
         ("leases", len(leases)),

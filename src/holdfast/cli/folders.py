@@ -2,15 +2,20 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 from msgspec import structs
 
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous
+from holdfast.cli.sources import LAST, Found, ambiguous, no_schedule
+from holdfast.coordinator.census import Census
+from holdfast.coordinator.crews import NotedCrew
 from holdfast.coordinator.explaining import job_explained, task_explained
+from holdfast.coordinator.fleetnotes import fleet_at
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import (
     Folder,
@@ -22,18 +27,24 @@ from holdfast.coordinator.inspect import (
     open_folder,
     undisturbed,
 )
+from holdfast.coordinator.limits import limit_views
 from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
 from holdfast.coordinator.output import OutputGone, OutputStore
 from holdfast.coordinator.outputparts import StreamName
-from holdfast.coordinator.surroundings import Surroundings
+from holdfast.coordinator.schedules import coming, schedule_detail, schedule_view
+from holdfast.coordinator.surroundings import Surroundings, why_of
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
 from holdfast.core.events import JobsForgotten
 from holdfast.core.ids import Index, Instant, JobId
 from holdfast.core.job import Job, job_state, state_of
+from holdfast.core.schedule import Schedule
 from holdfast.core.transactions import to_json, transaction_of
 from holdfast.wire.output import Output
 from holdfast.wire.wanted import Wanted
+
+EVER_AFTER: Final = Instant(1 << 62)
+"""After everything that was ever noted."""
 
 
 class FromFolder:
@@ -72,7 +83,12 @@ class FromFolder:
     def jobs(self, wanted: Wanted, limit: int = 0) -> Found:
         found = [job for job in reversed(self.reading.state.jobs.values()) if wanted.takes(job)]
         shown = found[:limit] if limit else found
-        return Found([job_view(job, self.reading.wall) for job in shown], len(found))
+        around = cache(lambda: self._surroundings(self.reading))
+        views = [
+            {**job_view(job, self.reading.wall), "why": why_of(job, lambda job: around().key(job))}
+            for job in shown
+        ]
+        return Found(views, len(found))
 
     def why_empty(self) -> str:
         reading = self.reading
@@ -119,24 +135,60 @@ class FromFolder:
         trail = trail_of(reading, known, Index(index), reading.state.position)
         return {"transactions": trail.transactions, "complete": trail.is_complete}
 
-    def explain_job(self, job: View) -> View:
+    def limits(self) -> list[View]:
+        return limit_views(self.reading.state)
+
+    def explain_job(self, job: View, level: int = 1) -> View:
         reading, known = self._known(job)
         here = self._surroundings(reading).whole(known)
         state = job_state(known).value
         oldest, last = reading.folder.oldest, reading.state.position
-        return job_explained(reading, known.job_id, state, here, oldest, last)
+        return job_explained(reading, known.job_id, state, here, oldest, last, level)
 
-    def explain_task(self, job: View, index: int) -> View:
+    def explain_task(self, job: View, index: int, level: int = 1) -> View:
         reading, known = self._known(job)
         here = self._surroundings(reading).situation(known, Index(index))
         oldest, last = reading.folder.oldest, reading.state.position
-        return task_explained(reading, here, known, Index(index), oldest, last)
+        return task_explained(reading, here, known, Index(index), oldest, last, level)
+
+    def summary(self) -> View:
+        census = Census(self._surroundings(self.reading))
+        for job in self.reading.state.jobs.values():
+            census.take(job)
+        return census.view()
 
     def _surroundings(self, reading: Reading) -> Surroundings:
         """The moment that is looked at: the last record's, or now where nothing came after it."""
         offset = reading.wall(reading.state.time) - reading.state.time
         wall = self.now()
-        return Surroundings(reading.state, Instant(wall - offset), Instant(wall), None)
+        state, now = reading.state, Instant(wall - offset)
+        is_past = state.position < reading.folder.last
+        noted = fleet_at(reading.path, state.position, now if is_past else EVER_AFTER)
+        crew = None if noted is None else NotedCrew(state, now, noted)
+        return Surroundings(state, now, Instant(wall), crew)
+
+    def schedules(self, namespace: str) -> list[View]:
+        reading, now = self.reading, Instant(self.now())
+        return [
+            schedule_view(reading.state, schedule, reading.wall, now)
+            for _, schedule in sorted(reading.state.schedules.items())
+            if not namespace or schedule.definition.spec.namespace == namespace
+        ]
+
+    def schedule(self, name: str) -> View:
+        reading = self.reading
+        known = self._schedule(name)
+        return schedule_detail(reading.state, known, reading.wall, Instant(self.now()))
+
+    def coming(self, name: str, count: int) -> list[str]:
+        found = coming(self._schedule(name), Instant(self.now()), count)
+        return [rfc3339(instant) for instant in found]
+
+    def _schedule(self, name: str) -> Schedule:
+        known = self.reading.state.schedules.get(name)
+        if known is None:
+            raise no_schedule(name, self)
+        return known
 
     def transactions(self, limit: int) -> list[View]:
         folder, views = undisturbed(lambda: _newest(self.path, self._at, limit))

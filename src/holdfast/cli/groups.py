@@ -62,6 +62,39 @@ token = LazyCommands(
     help="Decide who may ask a server for what.",
 )
 
+limit = LazyCommands(
+    {
+        "list": ("holdfast.cli.limits:list_limits", "List limits and how much is in use."),
+        "show": ("holdfast.cli.limits:show_limit", "Show one limit."),
+        "set": ("holdfast.cli.limits:set_limit", "Bound a namespace, a user or a key."),
+        "clear": ("holdfast.cli.limits:clear", "Bound them no more."),
+        "get": ("holdfast.cli.limits:list_limits", ""),
+        "describe": ("holdfast.cli.limits:show_limit", ""),
+    },
+    name="limit",
+    help="Bound how much a namespace, a user or a key has running, and starts.\n\n"
+    "A limit is named namespace/NAME, user/NAME or key/NAME.",
+)
+
+schedule = LazyCommands(
+    {
+        "create": ("holdfast.cli.schedules:create", "Have a command run again and again."),
+        "list": ("holdfast.cli.timetables:list_schedules", "List schedules, by name."),
+        "show": ("holdfast.cli.timetables:show", "Show schedules and when they come next."),
+        "next": ("holdfast.cli.timetables:coming", "Show the next instants of a schedule."),
+        "pause": ("holdfast.cli.schedules:pause", "Begin nothing more by the clock."),
+        "resume": ("holdfast.cli.schedules:resume", "Go on with the next instant from now."),
+        "run": ("holdfast.cli.schedules:run", "Run a schedule's command now."),
+        "backfill": ("holdfast.cli.schedules:backfill", "Run instants of the past."),
+        "delete": ("holdfast.cli.schedules:delete", "Remove schedules; what runs goes on."),
+        "get": ("holdfast.cli.timetables:list_schedules", ""),
+        "describe": ("holdfast.cli.timetables:show", ""),
+    },
+    name="schedule",
+    help="Have commands run again and again: by a cron expression in a time zone, or every so "
+    "often.",
+)
+
 queue = LazyCommands(
     {
         "list": ("holdfast.cli.queues:list_queues", "List queues and what waits in them."),

@@ -33,7 +33,16 @@ PLACES: Final = {
         "holdfast.cli.groups:task",
         "List tasks, show one with its attempts, stop or move it.",
     ),
+    "explain": (
+        "holdfast.cli.explaining:explain",
+        "Say why it is not running, or what everything waits for.",
+    ),
+    "schedule": (
+        "holdfast.cli.groups:schedule",
+        "Have commands run again and again: by cron, or every so often.",
+    ),
     "queue": ("holdfast.cli.groups:queue", "Look at queues, pause and resume them."),
+    "limit": ("holdfast.cli.groups:limit", "Bound what namespaces, users and keys have running."),
     "token": ("holdfast.cli.groups:token", "Decide who may ask a server for what."),
     "transactions": (
         "holdfast.cli.transactions:transactions",

@@ -98,6 +98,8 @@ def _settings(told: Mapping[str, Any]) -> Settings:
         history_bytes=_size(told, "history"),
         archive=Path(told["archive"]) if told["archive"] else None,
         keep_finished=_number(told, "keep_finished"),
+        aging_ms=duration_ms(told["aging"], "--aging"),
+        cordon_after=_number(told, "cordon_after"),
         bundle_bytes=bundle_bytes,
         bundles_bytes=_size(told, "bundles_size", least=1),
     )

@@ -42,6 +42,11 @@ COLLECTED_AFTER: Final = (20_000, 20, 20)
 @click.option("--archive", metavar="DIR", help="Where older log is moved, instead of deleted.")
 @click.option("--keep-finished", type=click.IntRange(0), metavar="N",
               help="How many finished jobs stay at hand. [default: 10000]")
+@click.option("--aging", metavar="DURATION",
+              help="How long work waits to be a step more urgent; 0s for never. [default: 10m]")
+@click.option("--cordon-after", type=click.IntRange(0), metavar="N",
+              help="Cordon a worker that fails so many tasks which then go well elsewhere; "
+              "0 for never. [default: 5]")
 @click.option("--output-all", metavar="SIZE",
               help="How much of what tasks print is kept in all. [default: 1Gi]")
 @click.option("--output-attempt", metavar="SIZE",

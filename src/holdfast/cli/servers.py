@@ -9,7 +9,7 @@ from holdfast.cli.asking import Asker
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous
+from holdfast.cli.sources import LAST, Found, ambiguous, no_schedule
 from holdfast.wire.http import Rejected
 from holdfast.wire.output import Output
 from holdfast.wire.wanted import Wanted
@@ -114,11 +114,40 @@ class FromServer:
     def history(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index, "history")
 
-    def explain_job(self, job: View) -> View:
-        return self.asker.get("jobs", job["id"], "explain")
+    def explain_job(self, job: View, level: int = 1) -> View:
+        return self.asker.get("jobs", job["id"], "explain", level=level)
 
-    def explain_task(self, job: View, index: int) -> View:
-        return self.asker.get("tasks", job["id"], index, "explain")
+    def explain_task(self, job: View, index: int, level: int = 1) -> View:
+        return self.asker.get("tasks", job["id"], index, "explain", level=level)
+
+    def summary(self) -> View:
+        return self.asker.get("explain", "summary")
+
+    def schedules(self, namespace: str) -> list[View]:
+        found: list[View] = self.asker.get("schedules", namespace=namespace)["schedules"]
+        return found
+
+    def schedule(self, name: str) -> View:
+        try:
+            return self.asker.get("schedules", name)
+        except Rejected as no:
+            raise self._unknown(name, no) from None
+
+    def coming(self, name: str, count: int) -> list[str]:
+        try:
+            found: list[str] = self.asker.get("schedules", name, "next", count=count)["coming"]
+        except Rejected as no:
+            raise self._unknown(name, no) from None
+        return found
+
+    def _unknown(self, name: str, no: Rejected) -> Exception:
+        if no.problem.code != "not_found":
+            return no
+        return no_schedule(name, self)
+
+    def limits(self) -> list[View]:
+        found: list[View] = self.asker.get("limits")["limits"]
+        return found
 
     def transactions(self, limit: int) -> list[View]:
         found: list[View] = []

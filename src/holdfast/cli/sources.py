@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from holdfast.cli.errors import USAGE, Trouble
+from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note
 from holdfast.cli.shelves import Shelf
 from holdfast.wire.wanted import Wanted
@@ -83,12 +83,32 @@ class Source(Protocol):
         """Every transaction that touched a task, the oldest first, and whether that is all."""
         ...
 
-    def explain_job(self, job: View) -> View:
-        """Why a job is where it is."""
+    def explain_job(self, job: View, level: int = 1) -> View:
+        """Why a job is where it is, in so much detail."""
         ...
 
-    def explain_task(self, job: View, index: int) -> View:
+    def explain_task(self, job: View, index: int, level: int = 1) -> View:
         """Why a task is where it is."""
+        ...
+
+    def limits(self) -> list[View]:
+        """Every limit, with how much of it is in use."""
+        ...
+
+    def summary(self) -> View:
+        """How many tasks wait for which reason."""
+        ...
+
+    def schedules(self, namespace: str) -> list[View]:
+        """Schedules at a glance, by name."""
+        ...
+
+    def schedule(self, name: str) -> View:
+        """One schedule with what it runs."""
+        ...
+
+    def coming(self, name: str, count: int) -> list[str]:
+        """The next instants of a schedule."""
         ...
 
     def transactions(self, limit: int) -> list[View]:
@@ -102,4 +122,12 @@ def ambiguous(text: str, names: Sequence[str]) -> Trouble:
     more = ", …" if len(names) > SHOWN else ""
     return Trouble(
         f"{text} is the beginning of {len(names)} jobs: {shown}{more}. Write more of it.", USAGE
+    )
+
+
+def no_schedule(name: str, source: Source) -> Trouble:
+    return Trouble(
+        f"there is no schedule {name} {source.place}. "
+        f"`holdfast schedule list{source.options}` lists what there is.",
+        NOT_FOUND,
     )

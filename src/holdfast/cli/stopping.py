@@ -10,6 +10,7 @@ import click
 from msgspec import Struct
 
 from holdfast.cli.asking import Asker, asking
+from holdfast.cli.edits import edits_of, set_option
 from holdfast.cli.errors import NOT_FOUND, REFUSED, USAGE, Trouble, advised, code_of
 from holdfast.cli.instants import instant
 from holdfast.cli.options import output_option, reason_option, server_options
@@ -93,9 +94,11 @@ def cancel_job(order: Order, selectors: tuple[str, ...], prefix: bool) -> int:
 
 @click.command("retry")
 @click.argument("selectors", metavar="JOB|JOB/3-7...", nargs=-1, required=True)
+@set_option
 @_orders
-def retry_job(order: Order, selectors: tuple[str, ...]) -> int:
+def retry_job(order: Order, selectors: tuple[str, ...], changes: tuple[str, ...]) -> int:
     """Send tasks back with fresh budgets: those of a job that may come back, or the ones named."""
+    edits = edits_of(changes)
     with asking(order.server, order.token_file) as asker:
         source = FromServer(asker)
         whole = [text for text in selectors if "/" not in text]
@@ -113,7 +116,7 @@ def retry_job(order: Order, selectors: tuple[str, ...]) -> int:
             _confirm("retry", list(wanted), "job", yes=order.yes)
 
         def retry(job_id: str) -> View:
-            body = Retries(indices=wanted[job_id], reason=order.reason)
+            body = Retries(indices=wanted[job_id], reason=order.reason, set=edits)
             return asker.post("jobs", job_id, "retry", body=body)
 
         return _each(order.form, "jobs", list(wanted), retry)

@@ -15,9 +15,12 @@ from holdfast.cli.instants import instant
 from holdfast.cli.options import output_option, server_options
 from holdfast.cli.output import FOR_PROGRAMS, View, draw_fields, emit, emit_one, note
 from holdfast.cli.pairs import pairs_of
+from holdfast.cli.wishes import place, placed, resolve, tie, tied
+from holdfast.core.decide.wishes import spec_problem
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import Command, Submit
 from holdfast.wire.specs import spec_of
+from holdfast.wire.wishes import ties_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,30 +51,43 @@ _OPTIONS: Final = (
     click.option("--bundle", metavar="DIR",
                  help="Bring this folder along: the command runs inside a copy that it cannot "
                  "change. What .holdfastignore names is left out."),
+    click.option("--on-disconnect", type=click.Choice(["stop"]),
+                 help="stop: it ends when its worker loses the server, so that two never run."),
+)  # fmt: skip
+
+_ONCE: Final = (
     click.option("--key", default="", help="Submitted again under this key, it is the same job."),
     click.option("--delay", default="", metavar="DURATION", help="Not before so long from now."),
     click.option("--not-before", default="", metavar="TIME", help="Not before this time."),
     click.option("--deadline", default="", metavar="TIME|DURATION",
                  help="Whatever has not ended by then is stopped."),
-    click.option("--on-disconnect", type=click.Choice(["stop"]),
-                 help="stop: it ends when its worker loses the server, so that two never run."),
 )  # fmt: skip
 
 
-def _describes(command: F) -> F:
+def describes(command: F) -> F:
     """The options that say what a job is, given to the command as one `asked`."""
+    command = placed(command)
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
+def _describes_once(command: F) -> F:
+    """The same, with those that only make sense for a job that comes once."""
+    for option in reversed(_ONCE):
+        command = option(command)
+    return describes(tied(command))
+
+
 @click.command(context_settings=ITS_OWN)
 @click.option("--array", type=click.IntRange(min=1), metavar="N",
               help="So many tasks; each finds its number in $HOLDFAST_TASK_INDEX.")  # fmt: skip
-@_describes
+@_describes_once
 @click.option("--max-parallel", type=click.IntRange(min=0), default=0,
               help="How many tasks may run at once.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Show what would be asked; ask nothing.")
+@click.option("--dry-run", is_flag=True,
+              help="Show what would be asked, and whether it would start; submit nothing.",
+              )  # fmt: skip
 @click.option("--wait", is_flag=True, help="Wait for its end, and exit as `job wait` does.")
 @server_options
 @output_option
@@ -92,17 +108,21 @@ def submit(
     The command is a program and its arguments, never a line for a shell: write
     `-- sh -c '...'` where a shell is meant.
     """
-    body = _body(command, asked)
+    body = body_of(command, asked)
+    tie(body, asked)
     body.count, body.max_parallel = array or 0, max_parallel
-    _check(body)
+    check(body)
     if dry_run:
         if asked["bundle"]:
             body.bundle = digest_of(asked["bundle"])
-        _preview(body, form)
+        with asking(server, token_file) as asker:
+            told = asker.post("jobs", body=body, dry_run="true")
+            _preview(body, told, form, asker.options)
         return 0
     with asking(server, token_file) as asker:
         if asked["bundle"]:
             body.bundle = brought(asker, asked["bundle"])
+        resolve(body, asker)
         view = asker.post("jobs", body=body)
         _tell(view, form)
         if not wait:
@@ -114,7 +134,7 @@ def submit(
 
 
 @click.command(context_settings=ITS_OWN)
-@_describes
+@_describes_once
 @server_options
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], server: str | None, token_file: Path | None, **asked: Any) -> int:
@@ -124,17 +144,20 @@ def run(command: tuple[str, ...], server: str | None, token_file: Path | None, *
     """
     from holdfast.cli.running import follow
 
-    body = _body(command, asked)
-    _check(body)
+    body = body_of(command, asked)
+    tie(body, asked)
+    check(body)
     with asking(server, token_file) as asker:
         if asked["bundle"]:
             body.bundle = brought(asker, asked["bundle"])
+        resolve(body, asker)
         return follow(asker, asker.post("jobs", body=body))
 
 
-def _body(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
+def body_of(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
+    """The job that a command line asks for."""
     namespace = load_config().get("client.namespace", asked["namespace"])
-    return Submit(
+    body = Submit(
         kind="command",
         name=asked["name"],
         command=Command(argv=list(command), env=_environment(asked["env"]), cwd=asked["cwd"]),
@@ -148,12 +171,14 @@ def _body(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
         queue=asked["queue"],
         namespace=namespace,
         labels=pairs_of(asked["labels"], "--label"),
-        key=asked["key"],
-        delay=asked["delay"],
-        not_before=instant(asked["not_before"], "--not-before"),
-        deadline=instant(asked["deadline"], "--deadline"),
+        key=asked.get("key", ""),
+        delay=asked.get("delay", ""),
+        not_before=instant(asked.get("not_before", ""), "--not-before"),
+        deadline=instant(asked.get("deadline", ""), "--deadline"),
         on_disconnect=asked["on_disconnect"] or "",
     )
+    place(body, asked)
+    return body
 
 
 def _environment(texts: tuple[str, ...]) -> dict[str, str]:
@@ -168,26 +193,33 @@ def _environment(texts: tuple[str, ...]) -> dict[str, str]:
     return pairs_of(told, "--env")
 
 
-def _check(body: Submit) -> None:
+def check(body: Submit) -> None:
     """Mistakes are told where they were made, before anything is sent."""
     try:
-        spec_of(body)
+        spec = spec_of(body)
         duration_ms(body.delay or None, "delay")
+        problem = spec_problem(spec)
+        ties_of(body)
     except (ValueError, OverflowError) as error:
         raise click.UsageError(str(error)) from None
+    if problem:
+        raise click.UsageError(problem)
 
 
-def _preview(body: Submit, form: str) -> None:
+def _preview(body: Submit, told: View, form: str, options: str) -> None:
     view: View = msgspec.to_builtins(body)
     view["kind"] = body.kind
     if form in FOR_PROGRAMS:
+        view["foreseen"] = {name: value for name, value in told.items() if name != "schema"}
         FOR_PROGRAMS[form](view)
         return
+    from holdfast.cli.explaining import foreseen_text
+
     command = body.command or Command(argv=[])
     fields = [("command", msgspec.json.encode(command.argv).decode())]
     fields += [(name.replace("_", " "), value) for name, value in view.items() if name != "command"]
     fields += [("env", ", ".join(command.env)), ("cwd", command.cwd)]
-    emit(draw_fields(fields))
+    emit(draw_fields(fields) + foreseen_text(told, options))
     note("nothing was submitted")
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import partial
 
 from holdfast.cli.output import Column, View, clean_text, draw, draw_fields
+from holdfast.cli.placing import named, placed, tied
 from holdfast.cli.spans import age, clock, size, span
 
 Cell = tuple[Column, Callable[[View], object]]
@@ -40,7 +41,7 @@ def jobs_table(views: Sequence[View], now: int, *, wide: bool = False) -> str:
         number("FAIL", lambda view: _count(view, "QUARANTINED", "KILLED", "UNSCHEDULABLE")),
         number("WAIT", lambda view: _count(view, "WAITING")),
         number("AGE", lambda view: age(now - wall_of(view["created_at"]))),
-        words("WHY", "reason"),
+        words("WHY", lambda view: view.get("why") or view["reason"]),
         *(more if wide else ()),
     )
 
@@ -81,6 +82,8 @@ def job_text(view: View, options: str) -> str:
         ("timeout", span(spec["timeout_ms"]) if spec["timeout_ms"] else None),
         ("in parallel", spec["max_parallel"]),
         ("needs", _needs(spec)),
+        *placed(spec),
+        *tied(view),
         ("priority", spec["priority"] or None),
         ("namespace", None if spec["namespace"] == "default" else spec["namespace"]),
         ("labels", ", ".join(f"{key}={value}" for key, value in spec["labels"].items())),
@@ -101,6 +104,7 @@ def _needs(spec: View) -> str:
         told.append(size(spec["memory_bytes"]))
     if spec["gpus"]:
         told.append(f"{spec['gpus']} gpus")
+    told += named((spec.get("placing") or {}).get("resources", {}))
     return ", ".join(told)
 
 

@@ -23,12 +23,15 @@ from holdfast.cli.asking import find_server
 from holdfast.cli.config import load_config
 from holdfast.cli.errors import IN_USE, REFUSED, USAGE, Trouble, say
 from holdfast.cli.options import server_options
+from holdfast.core.decide.wishes import placing_problem
 from holdfast.core.ids import WorkerId
+from holdfast.core.placing import Placing
 from holdfast.version import VERSION
 from holdfast.wire.amounts import duration_ms, size_bytes
 from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
 from holdfast.wire.http import Http
 from holdfast.wire.http_async import AsyncHttp, Rejected, Server, Unreachable
+from holdfast.wire.wishes import milli
 from holdfast.worker.agent import Agent
 from holdfast.worker.bundles import BundleCache, fetch_over
 from holdfast.worker.cgroups import delegated, how_memory_is_capped
@@ -64,6 +67,8 @@ CPUS_MAX: Final = 1_000_000
 @click.option("--memory", metavar="SIZE",
               help="Memory to give out, such as 4Gi. [default: all]")
 @click.option("--gpus", type=click.IntRange(0), metavar="N", help="GPUs to give out. [default: 0]")
+@click.option("--resource", "resources", multiple=True, metavar="NAME=N",
+              help="Some of a resource that tasks ask for by name. May be repeated.")
 @click.option("--attr", "attributes", multiple=True, metavar="KEY=VALUE",
               help="Something to know about this worker. May be repeated.")
 @click.option("--pickle", is_flag=True, default=None,
@@ -190,9 +195,9 @@ def _capacity(told: dict[str, Any]) -> Capacity:
     if told["gpus"] < 0:
         raise ValueError(f"--gpus {told['gpus']} must be at least 0")
     memory = size_bytes(told["memory"], "--memory") if told["memory"] else _memory_bytes()
-    return Capacity(
-        told["slots"] or max(1, int(cpus)), round(cpus * 1_000), memory, told["gpus"]
-    )
+    slots = told["slots"] or max(1, int(cpus))
+    resources = _resources(told["resources"])
+    return Capacity(slots, round(cpus * 1_000), memory, told["gpus"], resources)
 
 
 def _secret_files(told: str) -> Path | None:
@@ -201,14 +206,27 @@ def _secret_files(told: str) -> Path | None:
     return Path(told) if told else None
 
 
-def _attributes(told: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def _resources(told: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    found: list[tuple[str, int]] = []
+    for name, value in _attributes(told, "--resource"):
+        try:
+            found.append((name, milli(float(value), f"--resource {name}")))
+        except ValueError as error:
+            raise ValueError(f"--resource {name}={value} is no amount: {error}") from None
+    problem = placing_problem(Placing(resources=tuple(found)))
+    if problem:
+        raise ValueError(f"--resource: {problem}")
+    return tuple(found)
+
+
+def _attributes(told: tuple[str, ...], option: str = "--attr") -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
     for entry in told:
         key, equals, value = entry.partition("=")
         if not equals or not key:
-            raise ValueError(f"--attr {entry} is not KEY=VALUE.")
+            raise ValueError(f"{option} {entry} is not KEY=VALUE.")
         if key in found:
-            raise ValueError(f"--attr {key} is given twice.")
+            raise ValueError(f"{option} {key} is given twice.")
         found[key] = value
     return tuple(sorted(found.items()))
 

@@ -12,12 +12,17 @@ from msgspec import Struct
 
 from holdfast.client.bundles import Bundle
 from holdfast.client.feed import JobFeed
+from holdfast.client.foreseen import Foreseen
+from holdfast.client.limits import Limit
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
+from holdfast.core.schedule import Definition
 from holdfast.core.transactions import Transaction
+from holdfast.wire.bodies import Edits, NewLimit
 from holdfast.wire.output import Output
 
 Decode = Callable[[bytes], Any]
+View = dict[str, Any]
 
 
 class Fed(Struct, frozen=True):
@@ -54,6 +59,40 @@ class Outcomes(Protocol):
         """The reader is about to go through these places of `indices`."""
 
 
+class Limits(Protocol):
+    """The bounds that an operator set."""
+
+    def all(self) -> list[Limit]: ...
+
+    def set(self, scope: str, name: str, body: NewLimit) -> None: ...
+
+    def clear(self, scope: str, name: str) -> bool:
+        """False where there was none."""
+
+
+class Schedules(Protocol):
+    """Schedules of a coordinator: its own, or one behind a server. Refusals are raised as
+    `Refused`, whatever returns is durable."""
+
+    def set(self, name: str, definition: Definition, *, start: int, replace: bool) -> None: ...
+
+    def show(self, name: str) -> View: ...
+
+    def known(self) -> list[View]: ...
+
+    def coming(self, name: str, count: int) -> list[str]: ...
+
+    def pause(self, name: str, reason: str) -> None: ...
+
+    def resume(self, name: str) -> None: ...
+
+    def run(self, name: str) -> str: ...
+
+    def backfill(self, name: str, first: int, last: int) -> list[str]: ...
+
+    def delete(self, name: str) -> None: ...
+
+
 class Backend(Protocol):
     """Refusals are raised as `Refused`."""
 
@@ -64,13 +103,23 @@ class Backend(Protocol):
     def silence_s(self) -> float | None:
         """How long a feeder may say nothing; None where it lives and dies with the coordinator."""
 
+    @property
+    def schedules(self) -> Schedules: ...
+
     def describe(self) -> str: ...
 
     def bundle(self, folder: str | PathLike[str]) -> Bundle:
         """Bring a folder of code to where workers find it."""
 
-    def submit(self, request: SubmitJob) -> JobFeed:
-        """Record a job and watch it from its first moment."""
+    @property
+    def limits(self) -> Limits: ...
+
+    def submit(self, request: SubmitJob, *, must_fit: bool = False) -> JobFeed:
+        """Record a job and watch it from its first moment. `must_fit`: not unless somebody who is
+        there could run it."""
+
+    def foresee(self, request: SubmitJob, *, must_fit: bool = False) -> Foreseen:
+        """What `submit` would come to. Nothing is recorded."""
 
     def find(self, job_id: JobId) -> Found: ...
 
@@ -93,8 +142,8 @@ class Backend(Protocol):
     def cancel_task(self, job_id: JobId, index: Index, reason: str) -> bool:
         """False where it had ended already."""
 
-    def retry(self, job_id: JobId, indices: tuple[Index, ...]) -> int:
-        """How many tasks went back."""
+    def retry(self, job_id: JobId, indices: tuple[Index, ...], edits: Edits | None) -> int:
+        """How many tasks went back, under the terms that `edits` names."""
 
     def reschedule(
         self, job_id: JobId, index: Index, *, delay_ms: int, not_before_wall: int

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holdfast.client.backend import Decode
 from holdfast.client.errors import Refused
+from holdfast.client.placing import PLACING_WORDS
 from holdfast.client.task import Options, options_of
 from holdfast.core.spec import JobSpec
 from holdfast.wire.amounts import text
@@ -21,6 +22,9 @@ from holdfast.worker.plans import decoder_for
 MAX_PAYLOAD_BYTES = 1024 * 1024
 
 REMEMBERED = 1_024
+
+OPTION_WORDS = ("pickle", "max_parallel", "max_failed_tasks", *PLACING_WORDS)
+"""Options of a function that a call may change for itself."""
 
 
 class Call(Struct, frozen=True):
@@ -39,28 +43,18 @@ def single_call(
     kwargs: Mapping[str, Any],
     *,
     words: Mapping[str, Any],
+    caller: str = "submit",
 ) -> Call:
     """`words` are those that `submit` takes for itself; so also below."""
-    name, pickle = words["name"], words["pickle"]
-    _check_words(function, args, words, "submit")
+    _check_words(function, args, words, caller)
     _check_arguments(function, args, kwargs)
-    options = _options(function, pickle=pickle)
+    options = _options(function, words)
     payload = encode_call(args, kwargs, pickle=options.pickle)
-    return _call(function, options, "function", name, check_size(payload))
+    return _call(function, options, "function", words["name"], check_size(payload))
 
 
-def map_call(
-    function: Callable[..., Any],
-    *,
-    name: str | None,
-    pickle: bool | None,
-    max_parallel: int | None,
-    max_failed_tasks: int | None,
-) -> Call:
-    options = _options(
-        function, pickle=pickle, max_parallel=max_parallel, max_failed_tasks=max_failed_tasks
-    )
-    return _call(function, options, "function", name, b"")
+def map_call(function: Callable[..., Any], *, words: Mapping[str, Any]) -> Call:
+    return _call(function, _options(function, words), "function", words["name"], b"")
 
 
 def array_call(
@@ -72,7 +66,7 @@ def array_call(
 ) -> Call:
     _check_words(function, (0, *args), words, "array")
     _check_arguments(function, (0, *args), kwargs)
-    options = _options(function)
+    options = _options(function, words)
     if options.pickle:
         raise Refused("invalid", "an array cannot be pickled; use map() with pickle=True")
     payload = encode_call(args, kwargs)
@@ -138,8 +132,10 @@ def _item_encoder(*, pickle: bool) -> Callable[[Any], bytes]:
     return encode
 
 
-def _options(function: Callable[..., Any], **changes: Any) -> Options:
-    given = {name: value for name, value in changes.items() if value is not None}
+def _options(function: Callable[..., Any], words: Mapping[str, Any]) -> Options:
+    """Those of the function, but for what this call says otherwise."""
+    told = {name: words.get(name) for name in OPTION_WORDS}
+    given = {name: value for name, value in told.items() if value is not None}
     options = options_of(function)
     # What is unchanged was judged when it was written down.
     return msgspec.structs.replace(options, **given) if given else options

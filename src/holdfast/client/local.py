@@ -5,17 +5,27 @@ import threading
 from collections.abc import Callable
 from logging import getLogger
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
+
+from msgspec import convert
 
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle
 from holdfast.client.errors import Closed, Refused
 from holdfast.client.feed import FeedRef, JobFeed
+from holdfast.client.foreseen import Foreseen
 from holdfast.client.kept import kept_output
-from holdfast.client.localworker import LocalWorker, monotonic_ms
+from holdfast.client.limits import LocalLimits
+from holdfast.client.localworker import LocalWorker, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
+from holdfast.client.pending import Pending
+from holdfast.client.schedules_local import LocalSchedules
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.crews import LiveCrew
 from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
+from holdfast.coordinator.fitting import blank_seat
+from holdfast.coordinator.foreseeing import foreseen
+from holdfast.coordinator.seats import Worker
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.views import attempts_made
 from holdfast.core import commands as c
@@ -26,9 +36,12 @@ from holdfast.core.ids import Index, Instant, JobId, Position
 from holdfast.core.job import job_state
 from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec
+from holdfast.core.state import State
 from holdfast.core.transactions import Transaction, transaction_of
+from holdfast.wire.bodies import Edits
 from holdfast.wire.exchange import Capacity
 from holdfast.wire.output import Output
+from holdfast.wire.specs import edited
 from holdfast.worker.agent import Agent
 from holdfast.worker.bearings import LOCAL_WORKER
 from holdfast.worker.executor import Executor
@@ -45,43 +58,24 @@ class MakeExecutor(Protocol):
     ) -> Executor: ...
 
 
-class Pending(Generic[T]):
-    """One answer on its way from the coordinator's thread."""
-
-    __slots__ = ("_error", "_lock", "_value")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self._value: T | None = None
-        self._error: Exception | None = None
-
-    def succeed(self, value: T) -> None:
-        self._value = value
-        self._lock.release()
-
-    def fail(self, error: Exception) -> None:
-        self._error = error
-        self._lock.release()
-
-    def get(self) -> T:
-        self._lock.acquire()
-        if self._error is not None:
-            raise self._error
-        return cast(T, self._value)
-
-
 class Local:
     """An open folder. Every call goes through the engine's thread and comes back durable."""
 
     def __init__(
-        self, path: Path, make_executor: MakeExecutor, slots: int, settings: Settings
+        self,
+        path: Path,
+        make_executor: MakeExecutor,
+        slots: int,
+        settings: Settings,
+        offers: Offers = Offers(),  # noqa: B008 - a value, never changed
     ) -> None:
         self.path = path
+        self._offers = offers
         self.slots = slots
         self.closed = False
         self._owner_pid = os.getpid()
         self.actor = f"process:{self._owner_pid}"
+        self.schedules = LocalSchedules(self.call, self.actor, self._check_scheduled)
         self._embedded = open_embedded(path, settings)
         try:
             self._employ(make_executor)
@@ -93,8 +87,11 @@ class Local:
     def _employ(self, make_executor: MakeExecutor) -> None:
         engine, slots = self._embedded.engine, self.slots
         self.executor = make_executor(slots, lambda: engine.post(_nothing), monotonic_ms)
-        self._capacity = Capacity(slots, slots * 1_000, _memory_bytes(), 0)
-        self._agent = Agent(LOCAL_WORKER, self._embedded.epoch, self.executor, self._capacity)
+        memory = _memory_bytes()
+        capacity = Capacity(slots, slots * 1_000, memory, 0, self._offers.resources)
+        epoch, hello = self._embedded.epoch, self._offers.hello()
+        self._agent = Agent(LOCAL_WORKER, epoch, self.executor, capacity, hello=hello)
+        self._seat = blank_seat(Worker(LOCAL_WORKER, epoch, capacity, hello=hello))
         self._worker = LocalWorker(self._agent, self._embedded)
         engine.hooks.insert(0, self._worker)
         self.executor.start()
@@ -147,9 +144,17 @@ class Local:
             "program does",
         )
 
-    def submit(self, request: c.SubmitJob) -> JobFeed:
+    @property
+    def limits(self) -> LocalLimits:
+        return LocalLimits(self._look, self.execute)
+
+    def _look(self, question: Callable[[State], T]) -> T:
+        return self.call(lambda coordinator: question(coordinator.state))
+
+    def submit(self, request: c.SubmitJob, *, must_fit: bool = False) -> JobFeed:
         """Record the job and begin to watch it, in one turn of the coordinator."""
-        self._check_fits(request.spec)
+        count = len(request.items) or request.count
+        check_fits(self._seat, request.spec, count, must_fit=must_fit)
         feed = JobFeed(JobId(""))
 
         def ask(coordinator: Coordinator) -> Accepted | RefusedDecision:
@@ -161,6 +166,15 @@ class Local:
 
         _accepted(self.call(ask))
         return feed
+
+    def foresee(self, request: c.SubmitJob, *, must_fit: bool = False) -> Foreseen:
+        count = len(request.items) or request.count
+        check_fits(self._seat, request.spec, count, must_fit=must_fit)
+        exchanges = self._embedded.exchanges
+        told = self.call(lambda k: foreseen(k, LiveCrew(k.state, exchanges), request))
+        if isinstance(told, RefusedDecision):
+            raise Refused(told.code, told.message)
+        return convert(told, Foreseen)
 
     def find(self, job_id: JobId) -> Found:
         feed = JobFeed(job_id)
@@ -207,8 +221,15 @@ class Local:
     def cancel_task(self, job_id: JobId, index: Index, reason: str) -> bool:
         return bool(self.execute(c.KillTasks(job_id=job_id, indices=(index,), reason=reason)))
 
-    def retry(self, job_id: JobId, indices: tuple[Index, ...]) -> int:
-        return int(self.execute(c.RetryTasks(job_id=job_id, indices=indices)))
+    def retry(self, job_id: JobId, indices: tuple[Index, ...], edits: Edits | None) -> int:
+        def ask(coordinator: Coordinator) -> Accepted | RefusedDecision:
+            job = coordinator.state.jobs.get(job_id)
+            spec = None if job is None or edits is None else edited(job.spec, edits)
+            command = c.RetryTasks(job_id=job_id, indices=indices, spec=spec)
+            return coordinator.execute(command, actor=self.actor)
+
+        sent = _accepted(self.call(ask)).answer
+        return sent if isinstance(sent, int) else 0
 
     def reschedule(
         self, job_id: JobId, index: Index, *, delay_ms: int, not_before_wall: int
@@ -258,25 +279,8 @@ class Local:
 
     # Whether it may be asked, and the end of it.
 
-    def _check_fits(self, spec: JobSpec) -> None:
-        """Nobody else can join an embedded coordinator: what does not fit here would wait for
-        ever, unless its scheduling deadline ends the waiting."""
-        offered = self._capacity
-        lacking = [
-            f"{wanted / unit:g} {name} (there is {available / unit:g})"
-            for name, wanted, available, unit in (
-                ("cpus", spec.cpus_milli, offered.cpus_milli, 1_000),
-                ("bytes of memory", spec.memory_bytes, offered.memory_bytes, 1),
-                ("gpus", spec.gpus, offered.gpus, 1),
-            )
-            if wanted > available
-        ]
-        if lacking and not spec.schedule_timeout_ms:
-            raise Refused(
-                "unschedulable",
-                f"{spec.name} needs {' and '.join(lacking)}; open the folder with more workers, "
-                "or give the task a schedule_timeout",
-            )
+    def _check_scheduled(self, spec: JobSpec) -> None:
+        check_fits(self._seat, spec, 1)
 
     def _unwatch(self, ref: FeedRef) -> None:
         """Called by whoever drops the last handle, at whatever moment. Never raises."""

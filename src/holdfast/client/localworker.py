@@ -1,17 +1,40 @@
 """The worker inside this program: the exchange without a transport."""
 
+import os
+import socket
 import time
 
+from msgspec import Struct
+
+from holdfast.client.errors import Refused
 from holdfast.coordinator.embedding import Embedded
+from holdfast.coordinator.fitting import misfits
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import Instant
-from holdfast.wire.exchange import Reply
+from holdfast.core.spec import JobSpec
+from holdfast.scheduler.seats import Seat
+from holdfast.version import VERSION
+from holdfast.wire.exchange import Hello, Reply
 from holdfast.worker.agent import Agent
 from holdfast.worker.functions import MissingGuard
 
 
 def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
+
+
+class Offers(Struct, frozen=True):
+    """What the worker of a folder has beyond slots: named resources in thousandths, and what is
+    to be known about it."""
+
+    resources: tuple[tuple[str, int], ...] = ()
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    def hello(self) -> Hello | None:
+        """How it introduces itself, where there is anything to say."""
+        if not self.attributes:
+            return None
+        return Hello(socket.gethostname(), os.getpid(), VERSION, "", self.attributes)
 
 
 class LocalWorker:
@@ -47,3 +70,17 @@ class LocalWorker:
         self.fatal = MissingGuard.told(why) if known else OperatingError(why)
         self._embedded.exchanges.granting = False
         self._embedded.coordinator.watchers.fail(self.fatal)
+
+
+def check_fits(seat: Seat, spec: JobSpec, count: int, *, must_fit: bool = False) -> None:
+    """Nobody else can join an embedded coordinator: what does not fit here would wait for ever,
+    unless its scheduling deadline ends the waiting."""
+    if spec.schedule_timeout_ms and not must_fit:
+        return
+    reasons = misfits(spec, count, [seat])
+    if reasons:
+        raise Refused(
+            "unschedulable",
+            f"{spec.name} cannot run here: {'; '.join(reasons)}; open the folder with more, or "
+            "give the task a schedule_timeout",
+        )

@@ -1,13 +1,16 @@
 """`holdfast.open`: coordinator and local workers inside this program."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from holdfast.client.holdfast import DEFAULT_GRACE, Holdfast
 from holdfast.client.local import Local, MakeExecutor
+from holdfast.client.localworker import Offers
 from holdfast.coordinator.settings import Settings
-from holdfast.wire.amounts import Duration, duration_ms, size_bytes, whole
+from holdfast.wire.amounts import Duration, duration_ms, size_bytes, text, whole
+from holdfast.wire.wishes import amounts_of
 from holdfast.worker.functions import MissingGuard, loading_script
 
 EXECUTORS = ("threads", "processes")
@@ -22,6 +25,8 @@ def open(
     history: int | str | None = "256Mi",
     archive: str | Path | None = None,
     keep_finished: int = 10_000,
+    resources: Mapping[str, float] | None = None,
+    attributes: Mapping[str, str] | None = None,
 ) -> Holdfast:
     """Open the folder at `path`, creating it where absent, and go on with what it holds.
 
@@ -29,6 +34,7 @@ def open(
     is how many tasks run at once, by default one a processor. Leaving waits up to `grace` for what
     runs. `history` is how much log is kept to look back on, at least (None: all); what is older
     goes to the folder `archive`, or is deleted. `keep_finished` jobs stay at hand after they end.
+    `resources` and `attributes` are what tasks may ask for by name, and require.
     """
     loading = loading_script()
     if loading is not None:
@@ -47,7 +53,9 @@ def open(
         archive=None if archive is None else Path(archive).absolute(),
         keep_finished=keep_finished,
     )
-    return Holdfast(Local(Path(path), _maker(executor), slots, settings), grace_ms)
+    told = {name: text(value, name) for name, value in (attributes or {}).items()}
+    offers = Offers(amounts_of(resources or {}), tuple(sorted(told.items())))
+    return Holdfast(Local(Path(path), _maker(executor), slots, settings, offers), grace_ms)
 
 
 def _maker(executor: str) -> MakeExecutor:

@@ -22,6 +22,9 @@ from holdfast.client.bundles import Bundle, upload
 from holdfast.client.errors import Closed, NotAllowed, Refused
 from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
+from holdfast.client.foreseen import Foreseen
+from holdfast.client.limits import RemoteLimits
+from holdfast.client.schedules_remote import RemoteSchedules
 from holdfast.client.streams import Streams
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import NOWHERE, Index, Instant, JobId, Position
@@ -31,6 +34,7 @@ from holdfast.wire.http import Http, Rejected, Server
 from holdfast.wire.output import Output
 from holdfast.wire.specs import body_of, instant_of
 from holdfast.wire.watching import spans_of
+from holdfast.wire.wishes import afters_told
 
 T = TypeVar("T")
 
@@ -114,6 +118,8 @@ class Remote:
         self._patience_s = patience_s
         self._http = Http(server, patience_s=patience_s)
         self._streams = Streams(self._http, f"{API}/watch", patience_s, self._told)
+        self.limits = RemoteLimits(self._http, self._asked)
+        self.schedules = RemoteSchedules(self._http, self._asked, self._post)
 
     @property
     def silence_s(self) -> float | None:
@@ -124,16 +130,23 @@ class Remote:
 
     # Work.
 
-    def submit(self, request: SubmitJob) -> JobFeed:
+    def submit(self, request: SubmitJob, *, must_fit: bool = False) -> JobFeed:
         self.check_open()
         with self._streams.expecting() as expected:
             body = _body(request)
+            body.must_fit = must_fit
             body.watch = expected.name
             job = self._post("/jobs", body, JobShown)
             # Under a key it may be an old job; who may not watch at all learns that by waiting.
             if request.key and expected.name:
                 return expected.was_found(JobId(job.id))
             return expected.began(JobId(job.id), job.tasks, sealed=job.sealed)
+
+    def foresee(self, request: SubmitJob, *, must_fit: bool = False) -> Foreseen:
+        body = _body(request)
+        body.must_fit = must_fit
+        path = f"{API}/jobs"
+        return self._asked(lambda: self._http.post(path, body, Foreseen, dry_run="true"))
 
     def bundle(self, folder: str | os.PathLike[str]) -> Bundle:
         return self._asked(lambda: upload(self._http, folder))
@@ -173,8 +186,8 @@ class Remote:
         self._streams.catch_up(job_id)
         return stopped > 0
 
-    def retry(self, job_id: JobId, indices: tuple[Index, ...]) -> int:
-        body = bodies.Retries(indices=list(indices))
+    def retry(self, job_id: JobId, indices: tuple[Index, ...], edits: bodies.Edits | None) -> int:
+        body = bodies.Retries(indices=list(indices), set=edits)
         retried = self._post(f"{_job(job_id)}/retry", body, Retried).retried
         self._streams.catch_up(job_id)
         return retried
@@ -337,6 +350,11 @@ def _body(request: SubmitJob) -> bodies.Submit:
     body.delay = _span(request.delay_ms)
     body.not_before = _instant(request.not_before_wall)
     body.deadline = _instant(request.deadline_wall)
+    body.after = afters_told(request.after)
+    body.on_failed_parent = request.fate
+    body.parent, body.detached = request.parent, request.detached
+    body.unique_for = _span(request.unique_for_ms)
+    body.existing = request.existing
     return body
 
 

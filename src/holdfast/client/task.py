@@ -7,6 +7,8 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 from msgspec import Struct, structs
 
+from holdfast.client.placing import PLACING_WORDS, Texts, placing_from
+from holdfast.core.placing import ANYWHERE, Placing
 from holdfast.core.spec import DEFAULT_MAX_LOSSES, NO_LIMIT, JobSpec, RetryPolicy
 from holdfast.wire.amounts import Duration, duration_ms, size_bytes, text, whole
 
@@ -38,6 +40,14 @@ class Options(Struct, frozen=True, kw_only=True):
     name: str | None = None
     labels: dict[str, str] = {}
     pickle: bool = False
+    resources: dict[str, float] = {}
+    require: Texts = ()
+    prefer: Texts = ()
+    spread: str = ""
+    gang: bool = False
+    gang_by: str = ""
+    preempt: bool = False
+    concurrency: dict[str, int] = {}
 
     def __post_init__(self) -> None:
         for name in ("retries", "max_losses", "gpus", "max_failed_tasks", "max_parallel"):
@@ -63,6 +73,12 @@ class Options(Struct, frozen=True, kw_only=True):
         duration_ms(self.retry_delay, "retry_delay")
         duration_ms(self.max_retry_delay, "max_retry_delay")
         size_bytes(self.memory, "memory")
+        self.placing()
+
+    def placing(self) -> Placing:
+        """Where its tasks may run, and beside which."""
+        words = {name: getattr(self, name) for name in PLACING_WORDS}
+        return placing_from(words) if any(words.values()) else ANYWHERE
 
     def spec(self, kind: str, target: str, name: str) -> JobSpec:
         """The same, as the core records it."""
@@ -88,6 +104,7 @@ class Options(Struct, frozen=True, kw_only=True):
             max_failed_tasks=NO_LIMIT if self.max_failed_tasks is None else self.max_failed_tasks,
             priority=self.priority,
             labels=tuple(sorted(self.labels.items())),
+            placing=self.placing(),
         )
 
 
@@ -145,6 +162,14 @@ def task(
     name: str | None = ...,
     labels: dict[str, str] = ...,
     pickle: bool = ...,
+    resources: dict[str, float] = ...,
+    require: Texts = ...,
+    prefer: Texts = ...,
+    spread: str = ...,
+    gang: bool = ...,
+    gang_by: str = ...,
+    preempt: bool = ...,
+    concurrency: dict[str, int] = ...,
 ) -> Callable[[Callable[P, R]], TaskFunction[P, R]]: ...
 
 

@@ -7,18 +7,16 @@ does nothing well in between, is cordoned: it would eat the budgets of everythin
 
 from holdfast.core.ids import Index, JobId, WorkerId
 
-FAILED_ELSEWHERE_FINE = 5
-"""How many different tasks. Zero: nobody is cordoned for that."""
-
 KEPT = 10_000
 
 Key = tuple[JobId, Index]
 
 
 class Blame:
-    """Safe to lose: it begins again with the next failure."""
+    """Safe to lose: it begins again with the next failure. `most` is how many different tasks a
+    worker may fail so; zero: nobody is cordoned for that."""
 
-    def __init__(self, most: int = FAILED_ELSEWHERE_FINE) -> None:
+    def __init__(self, most: int) -> None:
         self.most = most
         self._failed_by: dict[Key, WorkerId] = {}
         self._tallies: dict[WorkerId, set[Key]] = {}

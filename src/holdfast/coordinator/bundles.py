@@ -218,6 +218,9 @@ class Collector:
             self._left = self._bundles.unused()
             if not self._left:
                 return
+            # A schedule needs its code for runs that are still to come.
+            schedules = self._state.schedules.values()
+            self._left -= {schedule.definition.spec.bundle for schedule in schedules}
             self._jobs = iter(list(self._state.jobs))
         jobs = list(islice(self._jobs, JOBS_A_TURN))
         for job_id in jobs:

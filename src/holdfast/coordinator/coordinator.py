@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.watch import Watchers
 from holdfast.core import commands as c
+from holdfast.core import commands_schedules as s
 from holdfast.core.apply import apply
 from holdfast.core.decide import decide
 from holdfast.core.decision import Decision, Reason, Refused
@@ -34,6 +35,8 @@ STRANGERS: Final = frozenset(
         c.RescheduleTask,
         c.RetryTasks,
         c.SetLimit,
+        s.SetSchedule,
+        s.PauseSchedule,
     }
 )
 """Commands with values from outside: what they record is read back before it counts, because a

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.ports import NoFaults
@@ -12,6 +13,7 @@ from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.taking import Taken, take_folder
 from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import Position
 from holdfast.core.record import Record
@@ -35,9 +37,12 @@ class Embedded:
             taken.unsnapped,
             partial(taken.install, self.engine.post),
         )
+        unplaced = Unplaced(self.coordinator, self.exchanges)
+        keep = settings.keep_finished
         self.engine.hooks.extend(
             (
-                Ticker(self.coordinator, keep_finished=settings.keep_finished),
+                Ticker(self.coordinator, keep_finished=keep, unplaced=unplaced),
+                Clockwork(self.coordinator),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
             )

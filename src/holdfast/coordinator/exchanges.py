@@ -11,6 +11,7 @@ from holdfast.coordinator.placement import Placement
 from holdfast.coordinator.registry import Registry
 from holdfast.coordinator.reporting import ReadRecord, Reporting
 from holdfast.coordinator.seats import SendReply, Worker
+from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
 from holdfast.core.ids import NEVER, Instant, WorkerId
@@ -36,6 +37,11 @@ class Exchanges:
         self._coordinator = coordinator
         self._reporting = Reporting(coordinator, read, self.placement.paces)
 
+    def adjust(self, settings: Settings) -> None:
+        """Have other settings hold from now on."""
+        self.placement.aging.step_ms = settings.aging_ms
+        self._reporting.blame.most = settings.cordon_after
+
     def take(self, exchange: Exchange, send: SendReply) -> None:
         """One message of a worker. A repeated number gets the former answer again."""
         worker = self.registry.admit(exchange)
@@ -48,6 +54,8 @@ class Exchanges:
             return
         if worker.send is not None:
             self._reply(worker, ())
+        if worker.says_news(exchange):
+            self.registry.changes += 1
         worker.hear(exchange)
         worker.heard_at = self._coordinator.now()
         worker.send = send

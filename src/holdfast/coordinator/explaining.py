@@ -1,6 +1,7 @@
 """Why a task, or a job, is where it is: what is known of it, put before whoever explains.
 
-The same for a server, which knows its workers, and for a folder, where nobody does.
+The same for a server, which knows its workers, and for a folder, where notes tell of them or
+nobody does.
 """
 
 from typing import Final
@@ -21,15 +22,19 @@ from holdfast.scheduler.explain import (
     Situation,
     explain,
     explain_job,
+    standing_of,
 )
 from holdfast.scheduler.reasons import Reason
 
 MOST_READ: Final = 5_000
 """How far back it is looked up who paused a queue."""
 
+EVERY_WORKER: Final = 3
+"""The level of detail at which each worker is told by itself."""
+
 
 def task_explained(
-    past: Past, here: Situation, job: Job, index: Index, oldest: int, last: int
+    past: Past, here: Situation, job: Job, index: Index, oldest: int, last: int, level: int = 1
 ) -> View:
     """A task with all reasons for where it is. What only the log knows is read from `past`, which
     may wait for a disk."""
@@ -37,27 +42,55 @@ def task_explained(
     return {
         "id": whole.task,
         "state": whole.state.name,
-        "reasons": [_view(reason) for reason in explain(whole)],
+        "reasons": [reason_view(reason) for reason in explain(whole)],
+        **_around(whole, level),
     }
 
 
 def job_explained(
-    past: Past, job_id: JobId, state: str, here: JobSituation, oldest: int, last: int
+    past: Past,
+    job_id: JobId,
+    state: str,
+    here: JobSituation,
+    oldest: int,
+    last: int,
+    level: int = 1,
 ) -> View:
     """A job with each reason once, and how many of its tasks it is about."""
     whole = structs.replace(here, groups=_attributed(past, here.groups, oldest, last))
     told = [
-        {**_view(reason), "tasks": reason.tasks or None, "example": reason.example or None}
+        {**reason_view(reason), "tasks": reason.tasks or None, "example": reason.example or None}
         for reason in explain_job(whole)
     ]
-    return {"id": job_id, "state": state, "reasons": told}
+    waiting = (group.situation for group in whole.groups if _is_waiting(group.situation))
+    example = next(waiting, None)
+    around = {} if example is None else _around(example, level)
+    return {"id": job_id, "state": state, "reasons": told, **around}
 
 
-def _view(reason: Reason) -> View:
+def _is_waiting(here: Situation) -> bool:
+    return here.state is TaskState.WAITING and not here.is_next
+
+
+def _around(here: Situation, level: int) -> View:
+    """Its place in the queue; and each worker with what stands against the task there, where that
+    is wanted."""
+    if here.state is not TaskState.WAITING:
+        return {}
+    view: View = {"ahead": here.ahead}
+    if level >= EVERY_WORKER:
+        view["standing"] = [
+            {"worker": name, "against": list(against)} for name, against in standing_of(here)
+        ]
+    return view
+
+
+def reason_view(reason: Reason) -> View:
     return {
         "code": reason.code,
         "sentence": reason.sentence,
         "command": reason.command or None,
+        "cure": reason.cure,
         "until": None if reason.until == NEVER else rfc3339(reason.until),
         "counts": dict(reason.counts),
         "workers": list(reason.workers),

@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.seats import Paces, Worker, held_by_all
+from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted
 from holdfast.core.events import lease_ids
 from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
 from holdfast.core.job import Job
+from holdfast.core.ready import Row
 from holdfast.core.shape import Shape, shape_of
 from holdfast.core.state import State
 from holdfast.core.task import Task, TaskState
@@ -43,46 +47,34 @@ class Placement:
         tell: Callable[[Worker], None],
     ) -> None:
         self.paces = Paces()
-        self.aging = Aging()
+        self.aging = Aging(Settings().aging_ms)
         self.rates = Rates()
         self._coordinator = coordinator
         self._workers = workers
         self._tell = tell
         self._waits_for_token = False
 
-    def outlook(self, able: Iterable[Worker], others: Iterable[Worker] = ()) -> Outlook:
+    def outlook(
+        self,
+        able: Iterable[Worker],
+        others: Iterable[Worker] = (),
+        guests: Iterable[Row] = (),
+    ) -> Outlook:
         """What a plan is made from: workers that can be given work now, and others that can be as
         soon as they ask."""
-        state, now = self._coordinator.state, self._coordinator.now()
-        rows = state.ready.rows(state.jobs, now, state.paused)
-        is_exact = any(row.shape.preempts for row in rows)
-        seats = [worker.seat(state, is_exact=is_exact) for worker in able]
-        held = cache(lambda: held_by_all(state, self._workers.values()))
-        limits = state.limits
-        is_bounded = bool(limits) or any(row.shape.keys for row in rows)
-        weights = {
-            name: limit.weight
-            for (scope, name), limit in limits.items()
-            if scope == NAMESPACE and limit.weight
-        }
-        rates = {
+        now, workers = self._coordinator.now(), self._workers.values()
+        known = Known(self._coordinator.state, now, workers, self.paces, self.aging, self.tokens())
+        return outlook_of(known, able, others, guests)
+
+    def tokens(self) -> dict[Name, int]:
+        """How many of what is bounded in time may start now."""
+        limits = self._coordinator.state.limits
+        starts = {
             name: Rate(limit.starts, limit.per_ms)
             for name, limit in limits.items()
             if limit.starts and limit.per_ms
         }
-        tokens = self.rates.tokens(rates, now)
-        self.aging.forget(rows)
-        return Outlook(
-            rows=rows,
-            seats=seats,
-            now=now,
-            pace=self.paces.run_length,
-            ledger=ledger_of(state, tokens, held() if is_bounded else {}),
-            held=held,
-            shares=lambda: Shares(seats, held(), weights),
-            rank_of=lambda row: self.aging.rank_of(row, now),
-            others=lambda: [worker.seat(state) for worker in others],
-        )
+        return self.rates.tokens(starts, self._coordinator.now())
 
     def give_out(self, able: Iterable[Worker], others: Iterable[Worker] = ()) -> Runs:
         """Plan once and carry the plan out; what each worker is to be told to run."""
@@ -202,6 +194,52 @@ class Placement:
         holder = self._coordinator.state.holders.get(key)
         tasks = () if holder is None else holder.leases.values()
         return [task for task in tasks if task.slot == slot]
+
+
+class Known(Struct):
+    """What is known at one moment. `tokens` says how many of what is bounded in time may start;
+    what is not in it does not wait for that."""
+
+    state: State
+    now: Instant
+    workers: Iterable[Worker]
+    paces: Paces
+    aging: Aging
+    tokens: Mapping[Name, int] = {}
+
+
+def outlook_of(
+    known: Known,
+    able: Iterable[Worker],
+    others: Iterable[Worker] = (),
+    guests: Iterable[Row] = (),
+) -> Outlook:
+    """What a plan is made from. `guests` are rows that are in no line, and that somebody asks
+    about."""
+    state, now, aging = known.state, known.now, known.aging
+    rows = [*state.ready.rows(state.jobs, now, state.paused), *guests]
+    is_exact = any(row.shape.preempts for row in rows)
+    seats = [worker.seat(state, is_exact=is_exact) for worker in able]
+    held = cache(lambda: held_by_all(state, known.workers))
+    limits = state.limits
+    is_bounded = bool(limits) or any(row.shape.keys for row in rows)
+    weights = {
+        name: limit.weight
+        for (scope, name), limit in limits.items()
+        if scope == NAMESPACE and limit.weight
+    }
+    aging.forget(rows)
+    return Outlook(
+        rows=rows,
+        seats=seats,
+        now=now,
+        pace=known.paces.run_length,
+        ledger=ledger_of(state, known.tokens, held() if is_bounded else {}),
+        held=held,
+        shares=lambda: Shares(seats, held(), weights),
+        rank_of=lambda row: aging.rank_of(row, now),
+        others=lambda: [worker.seat(state) for worker in others],
+    )
 
 
 def ledger_of(

@@ -19,12 +19,13 @@ FORGET_MS = 3_600_000
 
 class Registry:
     """`term_ms` zero: workers inside this process, where a later incarnation always follows a
-    dead one."""
+    dead one. `changes` grows whenever somebody comes, goes or says something new of itself."""
 
     def __init__(self, coordinator: Coordinator, term_ms: int) -> None:
         self.workers: dict[WorkerId, Worker] = {}
         self._coordinator = coordinator
         self._term_ms = term_ms
+        self.changes = 0
 
     def admit(self, exchange: Exchange) -> Worker | str:
         """Where this incarnation sits, or why it may not."""
@@ -61,6 +62,7 @@ class Registry:
             if now - worker.seen_at > FORGET_MS and not worker.has_leases(self._coordinator.state)
         ]
         for name in gone:
+            self.changes += 1
             del self.workers[name]
 
     def _refusal(self, worker: Worker | None, exchange: Exchange) -> str:
@@ -110,12 +112,14 @@ class Registry:
             for task in holder.leases.values():
                 fresh.give((task.lease_id,), task.slot, shape_of(jobs[task.job_id]))
         self.workers[exchange.worker] = fresh
+        self.changes += 1
         return fresh
 
     def _meet(self, worker: Worker, hello: Hello) -> None:
         if worker.hello == hello:
             return
         worker.hello = hello
+        self.changes += 1
         notice = worker_registered(worker.worker, hello.address or hello.host)
         self._coordinator.notices.append((self._coordinator.now(), notice))
 

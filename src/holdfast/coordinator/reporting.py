@@ -10,6 +10,7 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.gangs import Gangs
 from holdfast.coordinator.portions import portions
 from holdfast.coordinator.seats import Paces, Worker
+from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Lost, Refused
@@ -31,7 +32,7 @@ Told = tuple[tuple[Verdict, ...], tuple[LeaseId, ...]]
 
 class Reporting:
     def __init__(self, coordinator: Coordinator, read: ReadRecord, paces: Paces) -> None:
-        self.blame = Blame()
+        self.blame = Blame(Settings().cordon_after)
         self.gangs = Gangs(coordinator.state)
         self._coordinator = coordinator
         self._read = read

@@ -61,6 +61,11 @@ class Worker(Struct):
     since: Instant = NEVER
     seen_at: Instant = NEVER
 
+    def says_news(self, exchange: Exchange) -> bool:
+        """Whether it is another worker than it was: larger, smaller, leaving."""
+        told = (exchange.capacity, exchange.draining, exchange.leaving)
+        return told != (self.capacity, self.draining, self.has_left)
+
     def hear(self, exchange: Exchange) -> None:
         """Take in what it says about itself. What it holds is taken in when its reports are."""
         self.number = exchange.number

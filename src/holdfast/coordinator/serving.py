@@ -6,9 +6,11 @@ from functools import partial
 from typing import TypeVar
 
 from holdfast.coordinator.bundles import FOLDER, Bundles, Collector
+from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
+from holdfast.coordinator.fleetnotes import FleetNotes
 from holdfast.coordinator.inspect import Told, told_by, told_in
 from holdfast.coordinator.looped import LoopEngine
 from holdfast.coordinator.ports import Faults, NoFaults
@@ -16,6 +18,7 @@ from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.taking import Taken
 from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import NEVER, Instant, Position, WorkerId
@@ -84,6 +87,7 @@ class Served:
             quota_bytes=settings.bundles_bytes,
         )
         self.exchanges = Exchanges(taken.coordinator, taken.recent, term_ms=term_ms)
+        self.exchanges.adjust(settings)
         self.engine = LoopEngine(taken.coordinator, taken.log, faults or NoFaults())
         self.snapshotter = Snapshotter(
             self.log.path,
@@ -93,11 +97,16 @@ class Served:
             partial(taken.install, self.engine.post),
         )
         self.ticker = Ticker(
-            self.coordinator, keep_finished=settings.keep_finished, feeders=self.feeders
+            self.coordinator,
+            keep_finished=settings.keep_finished,
+            feeders=self.feeders,
+            unplaced=Unplaced(self.coordinator, self.exchanges),
         )
         self.engine.hooks.extend(
             (
                 self.ticker,
+                Clockwork(self.coordinator),
+                FleetNotes(self.log.path, self.coordinator, self.exchanges),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
                 self.growth,
@@ -114,6 +123,7 @@ class Served:
         self.bundles.quota_bytes = settings.bundles_bytes
         self.snapshotter.settings = settings
         self.ticker.keep_finished = settings.keep_finished
+        self.exchanges.adjust(settings)
 
     async def ask(self, question: Callable[[Coordinator], T]) -> T:
         """What the coordinator answers, once all it saw is durable."""

@@ -13,11 +13,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     `history_bytes`: how much log is kept for looking back, at least; older segments are moved to
     `archive` where that is given, else deleted. None keeps all.
     `keep_finished`: how many finished jobs stay in memory when they have been over for an hour.
+    `aging_ms`: how long work waits until it counts as one step more urgent; zero for never.
+    `cordon_after`: a worker is cordoned when it fails so many different tasks that then go well
+    elsewhere; zero for never.
     `bundle_bytes` is how large a bundle of code may be, `bundles_bytes` all of them together."""
 
     snapshot_bytes: int = 64 * 1024 * 1024
     history_bytes: int | None = 256 * 1024 * 1024
     archive: Path | None = None
     keep_finished: int = 10_000
+    aging_ms: int = 600_000
+    cordon_after: int = 5
     bundle_bytes: int = 64 * 1024 * 1024
     bundles_bytes: int = 4 * 1024 * 1024 * 1024

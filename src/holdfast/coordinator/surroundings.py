@@ -1,29 +1,31 @@
 """What surrounds a task at one moment: put together for whoever explains where it is.
 
-The same for a server, which knows its workers, and for a folder, where nobody does.
+The same for a server, which knows its workers, and for a folder, where notes tell of them or
+nobody does.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import Final
 
 from msgspec import structs
 
-from holdfast.coordinator.exchanges import Exchanges
+from holdfast.coordinator.crews import Crew
+from holdfast.coordinator.foresight import Foresight
 from holdfast.coordinator.placement import ledger_of
 from holdfast.coordinator.seats import Worker, held_by_all
 from holdfast.coordinator.views import attempts_made
-from holdfast.core.ids import NEVER, Index, Instant, JobId, task_name
+from holdfast.core.ids import NEVER, Index, Instant, task_name
 from holdfast.core.job import Job, first_fresh, is_finished, job_reason, job_state, state_of
 from holdfast.core.placing import ALL_TASKS
-from holdfast.core.ready import Row, take
-from holdfast.core.shape import Shape, shape_of
+from holdfast.core.ready import has_leasable, is_begun, row_of, take
+from holdfast.core.shape import Shape, has_own_slots, shape_of
 from holdfast.core.state import State
 from holdfast.core.task import FRESH, Task, TaskState
 from holdfast.core.ties import Verdict, verdict
-from holdfast.scheduler.desks import CORDONED, DRAINING, OPEN, SILENT, Desk
+from holdfast.scheduler.desks import OPEN, Desk, first_code
 from holdfast.scheduler.explain import (
     Group,
     JobSituation,
@@ -32,69 +34,42 @@ from holdfast.scheduler.explain import (
     Situation,
     Tie,
     Troop,
+    explain,
+    in_line,
+    own_reasons,
 )
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
 from holdfast.scheduler.ledger import Ledger, Name, names_of
-from holdfast.scheduler.plan import Plan, plan
 
 MOST_TASKS: Final = 10_000
 """How many tasks with a past are looked at for one job."""
-MOST_BEFORE: Final = 10
-
-
-class Foresight:
-    """What a plan made now would do, were every worker asking at this moment."""
-
-    def __init__(self, exchanges: Exchanges) -> None:
-        able = [
-            worker
-            for worker in exchanges.workers.values()
-            if exchanges.is_open(worker) and exchanges.registry.is_alive(worker)
-        ]
-        outlook = exchanges.placement.outlook(able)
-        for seat in outlook.seats:
-            seat.is_listening = True
-        self.ranks = {
-            (row.priority, row.shape): outlook.rank_of(row) for row in outlook.rows
-        }
-        self.counts = {(row.priority, row.shape): row.count for row in outlook.rows}
-        self.plan: Plan = plan(outlook)
-        self.placed = {pick.job_id for pick in self.plan.picks}
-        self.placed.update(pick.job_id for pick in self.plan.gangs)
-
-    def before(self, job: Job) -> tuple[JobId, ...]:
-        """The jobs that found no room and go before this one."""
-        mine = (job.spec.priority, shape_of(job))
-        rank = self.ranks.get(mine, job.spec.priority)
-        found = [
-            row.head.job_id
-            for row in self.plan.waiting
-            if row.head is not None and row.head is not job and self._rank(row) >= rank
-        ]
-        return tuple(found[:MOST_BEFORE])
-
-    def ahead(self, job: Job) -> int:
-        """How many jobs stand in rows of a higher rank."""
-        mine = (job.spec.priority, shape_of(job))
-        rank = self.ranks.get(mine, job.spec.priority)
-        return sum(self.counts[key] for key, other in self.ranks.items() if other > rank)
-
-    def _rank(self, row: Row) -> int:
-        return self.ranks[(row.priority, row.shape)]
+MOST_LOOKED: Final = 1_000
+"""How many of them for a waiting one."""
+MOST_HOLDERS: Final = 10
 
 
 class Surroundings:
-    """What is the same for every task that is looked at in one moment. Without `exchanges` nobody
-    knows which workers there are: a folder is looked into."""
+    """What is the same for every task that is looked at in one moment. Without a `crew` nobody
+    knows which workers there were. A `guest` is a job that nobody submitted yet."""
 
     def __init__(
-        self, state: State, now: Instant, wall: Instant, exchanges: Exchanges | None
+        self,
+        state: State,
+        now: Instant,
+        wall: Instant,
+        crew: Crew | None,
+        guest: Job | None = None,
     ) -> None:
+        self._guest = guest
         self._state = state
         self._now = now
         self._wall = wall
-        self._exchanges = exchanges
+        self._crew = crew
+        self._codes: dict[tuple[Shape, str], str] = {}
+        self._rows: dict[tuple[int, Shape], str] = {}
+        # What has slept until now is in line, as it is for the round that comes next.
+        state.ready.wake(state.jobs, now)
 
     def situation(self, job: Job, index: Index) -> Situation:
         task = (job.tasks or {}).get(index)
@@ -117,7 +92,75 @@ class Surroundings:
                 here, failures=task.failures, losses=task.losses, worker=task.worker,
                 since=task.started_at,
             )  # fmt: skip
-        return here if state is not TaskState.WAITING else self._waiting(here, job, task)
+        return here if state is not TaskState.WAITING else self._waiting(here, job, index)
+
+    def key(self, job: Job) -> str:
+        """The code of the most telling reason why the next waiting task of a job waits; empty
+        where none does."""
+        if is_finished(job):
+            return ""
+        if FRESH in job.states:
+            return self._code(self.situation(job, Index(first_fresh(job, 0))))
+        some = islice((job.tasks or {}).values(), MOST_LOOKED)
+        waiting = next((task for task in some if task.state is TaskState.WAITING), None)
+        return "" if waiting is None else self._code(self.situation(job, waiting.index))
+
+    def codes(self, job: Job) -> Counter[str]:
+        """The waiting tasks of a job counted by the most telling reason of each."""
+        found = self._fresh_codes(job)
+        if found is not None:
+            return found
+        found = Counter()
+        for count, index in _groups(job, self._now):
+            if state_of(job, index) is TaskState.WAITING:
+                for group in self._split(job, index, count):
+                    found[self._code(group.situation)] += group.count
+        return found
+
+    def _fresh_codes(self, job: Job) -> Counter[str] | None:
+        """The same where the job is like every other of its row, and the row was looked at before:
+        a hundred thousand jobs of one shape are one look. None where it is not like them."""
+        if job.tasks or job.blocked or not is_begun(job, self._now) or has_own_slots(job):
+            return None
+        fresh = job.states.count(FRESH)
+        if not fresh:
+            return Counter()
+        key = (job.spec.priority, shape_of(job))
+        look = self._foresight
+        placed = len(look.placed.get(job.job_id, ())) if look is not None else 0
+        if key not in self._rows:
+            here = self.situation(job, Index(first_fresh(job, 0)))
+            self._rows[key] = self._code(structs.replace(here, is_next=False))
+        # What was placed may have gone meanwhile, and a count below nothing is none.
+        return +Counter({"next": placed, self._rows[key]: fresh - placed})
+
+    def _split(self, job: Job, index: Index, count: int) -> Iterator[Group]:
+        """Of tasks that are alike, those that are next and the others."""
+        here = self.situation(job, index)
+        look = self._foresight if here.state is TaskState.WAITING else None
+        placed = look.placed.get(job.job_id, ()) if look is not None else ()
+        kind = _kind_of(job, index, self._now)
+        starting = sum(_kind_of(job, each, self._now) == kind for each in placed)
+        if starting:
+            yield Group(starting, structs.replace(here, is_next=True))
+        if count > starting:
+            yield Group(count - starting, structs.replace(here, is_next=False))
+
+    def _code(self, here: Situation) -> str:
+        """The code that all reasons begin with. What the workers have to do with it is found
+        out once for all tasks of a shape: there may be very many of both."""
+        if here.is_next:
+            return explain(here)[0].code
+        own = next(own_reasons(here), None)
+        if own is not None:
+            return own.code
+        if here.shape is None or here.troop is not None or here.ends_on:
+            return explain(here)[0].code
+        key = (here.shape, here.avoid)
+        if key not in self._codes:
+            unknown = here.desks is None
+            self._codes[key] = "workers_unknown" if unknown else first_code(here.desks or (), *key)
+        return self._codes[key] or in_line(here).code
 
     def whole(self, job: Job) -> JobSituation:
         if is_finished(job):
@@ -125,25 +168,25 @@ class Surroundings:
                 job_id=job.job_id, ended=job_state(job).value, reason=job_reason(job)
             )
         found = tuple(
-            Group(count, self.situation(job, index))
+            group
             for count, index in _groups(job, self._now)
-            if count
+            for group in self._split(job, index, count)
         )
         return JobSituation(job_id=job.job_id, sealed=job.sealed, groups=found)
 
-    def _waiting(self, here: Situation, job: Job, task: Task | None) -> Situation:
-        shape = shape_of(job)
+    def _waiting(self, here: Situation, job: Job, index: Index) -> Situation:
+        shape, task = shape_of(job), (job.tasks or {}).get(index)
         paused = self._state.paused.get(job.spec.queue)
         here = structs.replace(
             here,
             shape=shape,
             pause=None if paused is None else Pause(paused),
-            active=job.active,
-            is_granting=self._exchanges is None or self._exchanges.granting,
+            active=self._active(job, shape),
+            is_granting=self._crew is None or self._crew.is_granting,
             desks=self.desks,
             ties=tuple(self._ties(job)),
             fate=job.fate,
-            reached=tuple(self._reached(shape)),
+            reached=tuple(self._reached(shape, job.count if job.spec.placing.gang else 1)),
             avoid=self._avoided(shape, task),
             troop=self._troop(job, shape),
         )
@@ -152,9 +195,10 @@ class Surroundings:
             return here
         return structs.replace(
             here,
-            is_next=job.job_id in look.placed,
+            is_next=look.is_next(job, index),
             before=look.before(job),
             ahead=look.ahead(job),
+            ends_on=look.ends_on(job),
         )
 
     def _ties(self, job: Job) -> Iterator[Tie]:
@@ -165,10 +209,14 @@ class Surroundings:
                 name = after.job_id if whole else task_name(after.job_id, Index(after.index))
                 yield Tie(name, after.condition, stands is Verdict.DEAD)
 
-    def _reached(self, shape: Shape) -> Iterator[Reached]:
+    def _active(self, job: Job, shape: Shape) -> int:
+        """What was ended and still runs somewhere counts, too."""
+        return max(job.active, self._held.get(shape, 0)) if job.spec.max_parallel else job.active
+
+    def _reached(self, shape: Shape, needed: int) -> Iterator[Reached]:
         ledger = self._ledger
         for bound in ledger.bounds(shape) if ledger.is_bounded(shape) else ():
-            if bound.left <= 0:
+            if bound.left < needed:
                 yield Reached(bound, () if bound.is_rate else self._holders(bound.name))
 
     def _holders(self, name: Name) -> tuple[tuple[str, int], ...]:
@@ -178,7 +226,7 @@ class Surroundings:
             for task in holder.leases.values():
                 if name in names_of(shape_of(self._state.jobs[task.job_id])):
                     held[task.job_id] += 1
-        return tuple(held.most_common(MOST_BEFORE))
+        return tuple(held.most_common(MOST_HOLDERS))
 
     def _avoided(self, shape: Shape, task: Task | None) -> str:
         """The worker that failed it, while another would do."""
@@ -201,46 +249,51 @@ class Surroundings:
             ),
             default=0,
         )
-        return Troop(job.unfinished, len(take(job, self._now, job.count)), room, by)
+        return Troop(job.count, len(take(job, self._now, job.count)), room, by)
 
     @cached_property
     def _foresight(self) -> Foresight | None:
-        return None if self._exchanges is None else Foresight(self._exchanges)
+        if self._crew is None:
+            return None
+        guest = self._guest
+        is_asking = (
+            guest is not None
+            and has_leasable(guest, self._now)
+            and guest.spec.queue not in self._state.paused
+        )
+        rows = (row_of(guest, self._now),) if guest is not None and is_asking else ()
+        return Foresight(self._crew.outlook(rows))
+
+    @cached_property
+    def _held(self) -> Mapping[Shape, int]:
+        return held_by_all(self._state, () if self._crew is None else self._crew.workers())
 
     @cached_property
     def _ledger(self) -> Ledger:
-        if self._exchanges is not None:
-            return self._exchanges.placement.outlook(()).ledger
-        return ledger_of(self._state, {}, held_by_all(self._state, ()))
+        tokens = {} if self._crew is None else self._crew.tokens()
+        return ledger_of(self._state, tokens, self._held)
 
     @cached_property
     def desks(self) -> tuple[Desk, ...] | None:
-        exchanges = self._exchanges
-        if exchanges is None:
+        crew = self._crew
+        if crew is None:
             return None
         return tuple(
             Desk(
                 worker.seat(self._state),
-                self._standing(exchanges, worker),
-                self._frees_ms(exchanges, worker),
+                crew.standing(worker),
+                self._frees_ms(crew, worker),
+                worker.capacity.slots,
             )
-            for worker in exchanges.workers.values()
-            if not worker.has_left
+            for worker in crew.workers()
         )
 
-    def _standing(self, exchanges: Exchanges, worker: Worker) -> str:
-        if not exchanges.registry.is_alive(worker):
-            return SILENT
-        if worker.draining:
-            return DRAINING
-        return CORDONED if worker.worker in self._state.cordoned else OPEN
-
-    def _frees_ms(self, exchanges: Exchanges, worker: Worker) -> int | None:
+    def _frees_ms(self, crew: Crew, worker: Worker) -> int | None:
         """When something there may end, if tasks of its kind have shown how long they take."""
         holder = self._state.holders.get((worker.worker, worker.incarnation))
         left: list[int] = []
         for task in holder.leases.values() if holder is not None else ():
-            mean = exchanges.placement.paces.mean_ms(self._state.jobs[task.job_id].spec)
+            mean = crew.paces.mean_ms(self._state.jobs[task.job_id].spec)
             if mean is not None and task.started_at != NEVER:
                 left.append(max(0, mean - (self._now - task.started_at)))
         return min(left, default=None)
@@ -254,9 +307,27 @@ def _groups(job: Job, now: Instant) -> Iterator[tuple[int, Index]]:
         yield fresh, Index(first_fresh(job, 0))
     kinds: dict[object, list[Task]] = {}
     for task in islice((job.tasks or {}).values(), MOST_TASKS):
-        waits = (task.not_before > now, task.not_before_wall != NEVER, task.avoid)
-        kind = (task.state, waits if task.state is TaskState.WAITING else None)
-        kinds.setdefault(kind, []).append(task)
+        kinds.setdefault(_kind(task, now), []).append(task)
     for tasks in kinds.values():
         first = min(tasks, key=lambda task: (task.not_before, task.not_before_wall))
         yield len(tasks), first.index
+
+
+def _kind(task: Task, now: Instant) -> tuple[object, ...]:
+    if task.state is not TaskState.WAITING:
+        return (task.state,)
+    times = (task.not_before > now, task.not_before_wall != NEVER, task.attempt > 0)
+    return (task.state, *times, task.avoid)
+
+
+def _kind_of(job: Job, index: Index, now: Instant) -> tuple[object, ...]:
+    task = (job.tasks or {}).get(index)
+    return () if task is None else _kind(task, now)
+
+
+def why_of(job: Job, key: Callable[[Job], str]) -> str | None:
+    """Why a job in a list is as it is: how it ended, or what it waits for. Nobody is asked where
+    nothing of it waits."""
+    if is_finished(job):
+        return job_reason(job) or None
+    return key(job) or None

@@ -5,6 +5,7 @@ from heapq import heappop, heappush
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
+from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
 from holdfast.core.decide.tick import still_due
 from holdfast.core.ids import NEVER, Instant, JobId
@@ -39,11 +40,18 @@ class Rounds:
 
 class Ticker:
     """Executes the tick when something may have come due, and keeps the timers lean. Without
-    `feeders` open jobs are fed by this very process, and end with it."""
+    `feeders` open jobs are fed by this very process, and end with it. `unplaced` knows why a job
+    was given no worker in time."""
 
     def __init__(
-        self, coordinator: Coordinator, *, keep_finished: int, feeders: Feeders | None = None
+        self,
+        coordinator: Coordinator,
+        *,
+        keep_finished: int,
+        feeders: Feeders | None = None,
+        unplaced: Unplaced | None = None,
     ) -> None:
+        self._unplaced = unplaced
         self._coordinator = coordinator
         self.keep_finished = keep_finished
         self._feeders = feeders
@@ -60,6 +68,7 @@ class Ticker:
             held=coordinator.watchers.held(),
             keep_finished=self.keep_finished,
             silent=self._feeders.silent(now) if self._feeders is not None else (),
+            reasons=self._unplaced.reasons(now) if self._unplaced is not None else (),
         )
         coordinator.execute(tick, actor="clock")
         for holder in coordinator.state.holders.values():

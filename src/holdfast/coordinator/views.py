@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from holdfast.core.ids import NEVER, Index, task_name
 from holdfast.core.job import Job, counts, job_reason, job_state, state_of
+from holdfast.core.placing import ALL_TASKS, After, Placing
 from holdfast.core.spec import NO_LIMIT, JobSpec
 from holdfast.core.task import Task, TaskState
 
@@ -47,6 +48,9 @@ def job_view(job: Job, wall: Wall) -> View:
         "generation": job.generation,
         "sealed": job.sealed,
         "interrupted": job.interrupted,
+        "blocked": job.blocked,
+        "parent": job.parent or None,
+        "user": job.spec.user or None,
     }
 
 
@@ -60,8 +64,17 @@ def job_detail(job: Job, wall: Wall) -> View:
         "times_out_at": time_of(job.times_out_at, wall),
         "deadline": calendar_time(job.deadline_wall),
         "schedule_by": time_of(job.schedule_by, wall),
+        "after": [after_view(after) for after in job.after],
+        "on_failed_parent": job.fate if job.after else None,
+        "detached": job.detached,
         "spec": spec_view(job.spec),
     }
+
+
+def after_view(after: After) -> View:
+    """What a job comes after. Without a task: all of that job."""
+    task = None if after.index == ALL_TASKS else after.index
+    return {"job": after.job_id, "task": task, "condition": after.condition}
 
 
 def spec_view(spec: JobSpec) -> View:
@@ -91,6 +104,28 @@ def spec_view(spec: JobSpec) -> View:
         "bundle": spec.bundle or None,
         "on_disconnect": spec.on_disconnect or None,
         "labels": dict(spec.labels),
+        "placing": placing_view(spec.placing),
+    }
+
+
+def placing_view(placing: Placing) -> View:
+    """Where tasks may run and beside which, under the names it is asked for with."""
+    return {
+        "resources": {name: amount / 1_000 for name, amount in placing.resources},
+        "constraints": [
+            {
+                "attribute": wish.attribute,
+                "operator": wish.operator,
+                "values": list(wish.values),
+                "weight": wish.weight,
+            }
+            for wish in placing.constraints
+        ],
+        "keys": dict(placing.keys),
+        "spread": placing.spread or None,
+        "gang": placing.gang,
+        "gang_by": placing.gang_by or None,
+        "preempt": placing.preempts,
     }
 
 
@@ -116,6 +151,7 @@ def task_view(job: Job, index: Index, wall: Wall) -> View:
         "lease_expires_at": time_of(task.expires_at, wall) if task is not None else None,
         "started_at": time_of(task.started_at, wall) if task is not None else None,
         "not_before": _waits_until(job, task, wall) if state is TaskState.WAITING else None,
+        "blocked": job.blocked and state is TaskState.WAITING,
     }
 
 

@@ -8,7 +8,7 @@ anything, so an event that cannot be leaves the state as it was.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from holdfast.core import apply_ends, apply_fleet, apply_jobs, apply_leases
+from holdfast.core import apply_ends, apply_fleet, apply_jobs, apply_leases, apply_schedules
 from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Instant, Position
@@ -72,6 +72,12 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.JobRespecified: apply_jobs.job_respecified,
     e.LimitSet: apply_fleet.limit_set,
     e.LimitCleared: apply_fleet.limit_cleared,
+    e.ScheduleSet: apply_schedules.schedule_set,
+    e.ScheduleRemoved: apply_schedules.schedule_removed,
+    e.SchedulePaused: apply_schedules.schedule_paused,
+    e.ScheduleResumed: apply_schedules.schedule_resumed,
+    e.ScheduleFired: apply_schedules.schedule_fired,
+    e.ScheduleSkipped: apply_schedules.schedule_skipped,
 }
 
 

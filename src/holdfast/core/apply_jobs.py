@@ -14,6 +14,7 @@ from holdfast.core.job import (
     state_of,
 )
 from holdfast.core.ready import has_leasable, put_back
+from holdfast.core.spec import JobSpec
 from holdfast.core.state import State, SubmitKey
 from holdfast.core.task import (
     ASIDE,
@@ -27,15 +28,12 @@ from holdfast.core.task import (
 from holdfast.core.ties import note_end, note_tasks, tie, untie
 
 
-def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: Instant) -> None:
-    if event.job_id in state.jobs:
-        raise BrokenInvariant(f"job {event.job_id} was submitted twice")
-    for after in event.after:
-        state.job_of(after.job_id)
+def made_from(event: e.JobSubmitted, spec: JobSpec, position: Position, at: Instant) -> Job:
+    """The job that this makes true, with all its tasks fresh; nobody knows of it yet."""
     is_array = not event.items and event.count > 0
-    job = Job(
+    return Job(
         job_id=event.job_id,
-        spec=state.shared_spec(event.spec),
+        spec=spec,
         position=position,
         created_at=at,
         updated_at=at,
@@ -51,7 +49,20 @@ def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: I
         times_out_at=event.times_out_at,
         deadline_wall=event.deadline_wall,
         schedule_by=event.schedule_by,
+        after=event.after,
+        blocked=bool(event.after),
+        fate=event.fate,
+        parent=event.parent,
+        detached=event.detached,
     )
+
+
+def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: Instant) -> None:
+    if event.job_id in state.jobs:
+        raise BrokenInvariant(f"job {event.job_id} was submitted twice")
+    for after in event.after:
+        state.job_of(after.job_id)
+    job = made_from(event, state.shared_spec(event.spec), position, at)
     state.jobs[event.job_id] = job
     if event.job_id.isascii() and event.job_id.isdigit():
         state.next_job = max(state.next_job, int(event.job_id) + 1)
@@ -65,8 +76,6 @@ def job_submitted(state: State, event: e.JobSubmitted, position: Position, at: I
     state.set_wall_timer(job, event.deadline_wall)
     state.set_wall_timer(job, event.not_before_wall)
     if event.after or event.parent:
-        job.after, job.blocked, job.fate = event.after, bool(event.after), event.fate
-        job.parent, job.detached = event.parent, event.detached
         tie(state, job)
     offer(state, job, at)
     note_finish(state, job)

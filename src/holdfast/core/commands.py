@@ -20,6 +20,7 @@ from holdfast.core.commands_fleet import (
     SetLimit,
     UncordonWorker,
 )
+from holdfast.core.commands_schedules import SCHEDULE_COMMANDS
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.placing import FAIL, After
 from holdfast.core.reports import Done, Failed, Released, Started
@@ -362,4 +363,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     PreemptAttempts,
     SetLimit,
     ClearLimit,
+    *SCHEDULE_COMMANDS,
 )

@@ -24,6 +24,14 @@ from holdfast.core.events_fleet import (
     WorkerCordoned,
     WorkerUncordoned,
 )
+from holdfast.core.events_schedules import (
+    ScheduleFired,
+    SchedulePaused,
+    ScheduleRemoved,
+    ScheduleResumed,
+    ScheduleSet,
+    ScheduleSkipped,
+)
 from holdfast.core.events_work import (
     AttemptsReturned,
     AttemptsStarted,
@@ -89,6 +97,12 @@ __all__ = [
     "QueueResumed",
     "RequestNoted",
     "RequestsForgotten",
+    "ScheduleFired",
+    "SchedulePaused",
+    "ScheduleRemoved",
+    "ScheduleResumed",
+    "ScheduleSet",
+    "ScheduleSkipped",
     "SnapshotInstalled",
     "Span",
     "Start",
@@ -153,6 +167,12 @@ AnyEvent = (
     | JobRespecified
     | LimitSet
     | LimitCleared
+    | ScheduleSet
+    | ScheduleRemoved
+    | SchedulePaused
+    | ScheduleResumed
+    | ScheduleFired
+    | ScheduleSkipped
 )
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)

@@ -18,6 +18,7 @@ from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job, first_fresh, is_finished
 from holdfast.core.ready import is_begun, put_back
+from holdfast.core.schedule import Schedule
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import Limit, Request, State, SubmitKey, Token
 from holdfast.core.task import FRESH, Task, TaskState
@@ -53,6 +54,7 @@ class FrozenState(Struct, frozen=True, array_like=True):
     cordoned: dict[WorkerId, str]
     paused: dict[str, str]
     limits: list[tuple[str, str, Limit]] = []
+    schedules: list[Schedule] = []
 
 
 class Versioned(Struct, array_like=True):
@@ -118,6 +120,7 @@ def freeze(state: State) -> bytes:
         state.cordoned,
         state.paused,
         [(scope, name, limit) for (scope, name), limit in state.limits.items()],
+        list(state.schedules.values()),
     )
     return _encoder.encode(frozen)
 
@@ -143,6 +146,7 @@ def thaw(data: bytes) -> State:
     state.tokens = {token.token_id: token for token in frozen.tokens}
     state.cordoned, state.paused = frozen.cordoned, frozen.paused
     state.limits = {(scope, name): limit for scope, name, limit in frozen.limits}
+    state.schedules = {schedule.name: schedule for schedule in frozen.schedules}
     _build_indexes(state)
     return state
 
@@ -201,6 +205,8 @@ def _build_indexes(state: State) -> None:
     finished = [job for job in state.jobs.values() if is_finished(job)]
     finished.sort(key=lambda job: job.updated_at)
     state.finished.extend(job.job_id for job in finished)
+    for schedule in state.schedules.values():
+        state.set_schedule_timer(schedule)
 
 
 def _indexed(state: State) -> Iterator[Job]:

@@ -327,6 +327,24 @@ def charges(state: State) -> Iterator[Finding]:
                 yield name, f"{task.failures + task.losses} charges for {ended} ended attempts"
 
 
+def timetables(state: State) -> Iterator[Finding]:
+    """T1: a schedule that is not paused and has a next instant will be looked at then; what comes
+    next lies after what was, and nothing of it is beyond what a schedule may be."""
+    timers = frozenset(state.schedule_timers)
+    for name, schedule in state.schedules.items():
+        timing = schedule.definition.timing
+        subject = f"schedule {name}"
+        if schedule.name != name or bool(timing.cron) == bool(timing.every_ms):
+            yield subject, "it is not what its name says, or comes by two rules"
+        if NEVER < schedule.next_wall <= schedule.last_wall:
+            yield subject, f"it comes next at {schedule.next_wall}, after {schedule.last_wall}"
+        expected = schedule.next_wall != NEVER and not schedule.paused
+        if expected and (schedule.next_wall, name) not in timers:
+            yield subject, "nobody will look at it when its instant comes"
+        if schedule.runs < 0 or schedule.skipped < 0 or schedule.revision > state.position:
+            yield subject, "its counts or its revision cannot be"
+
+
 CHECKS: Final[dict[str, Callable[[State], Iterator[Finding]]]] = {
     "J1": one_state,
     "J4": rollup,
@@ -341,5 +359,6 @@ CHECKS: Final[dict[str, Callable[[State], Iterator[Finding]]]] = {
     "C1": commit_line,
     "B1": budgets,
     "B3": charges,
+    "T1": timetables,
 }
 """Every check by its name, so that a document can link to each and a test can miss none."""

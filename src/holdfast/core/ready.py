@@ -62,6 +62,13 @@ class Row:
         return found
 
 
+def row_of(job: Job, now: Instant) -> Row:
+    """A row of this one job, which need not be in any line."""
+    line = Line()
+    line.add(job.position, job.job_id)
+    return Row((job.spec.priority, shape_of(job)), line, {job.job_id: job}, now)
+
+
 class ReadyQueue:
     """The lines of jobs with something to lease, one a priority and shape, and those that will
     have something, by time. However many jobs wait, a round looks at one a shape."""

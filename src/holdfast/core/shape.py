@@ -39,7 +39,7 @@ class Shape(Struct, frozen=True, gc=False, cache_hash=True, kw_only=True):
 def shape_of(job: Job) -> Shape:
     """A job that bounds how many of its tasks run at once, or that starts as a whole, shares its
     slots with nobody."""
-    return _shape(job.spec, job.job_id if has_own_slots(job) else "")
+    return spec_shape(job.spec, job.job_id if has_own_slots(job) else "")
 
 
 def has_own_slots(job: Job) -> bool:
@@ -47,7 +47,8 @@ def has_own_slots(job: Job) -> bool:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _shape(spec: JobSpec, own: str) -> Shape:
+def spec_shape(spec: JobSpec, own: str = "") -> Shape:
+    """The shape that tasks of this spec have; `own` names the job where that is part of it."""
     wishes: Placing = spec.placing
     return Shape(
         cpus_milli=spec.cpus_milli,

@@ -14,6 +14,7 @@ from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, LeaseId, Po
 from holdfast.core.job import Job
 from holdfast.core.lease import Holder
 from holdfast.core.ready import ReadyQueue
+from holdfast.core.schedule import Schedule
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import Task
 
@@ -62,11 +63,11 @@ class State:
     """`position` and `time` are those of the last record applied.
 
     Authority: jobs (with their tasks), keys, requests, tokens, cordoned, paused, limits,
-    next_lease, next_job, epoch, log_id and snapshot_position.
-    Index: endpoints, holders, ready, finished, open_jobs, timers, wall_timers, spec_cache, and the
-    ties between jobs: `dependents` has the blocked jobs that wait for a job, `awaited` those that
-    wait for a task of it, `children` those that will end with it, and `unsettled` whoever must be
-    judged again because something it is tied to has ended.
+    schedules, next_lease, next_job, epoch, log_id and snapshot_position.
+    Index: endpoints, holders, ready, finished, open_jobs, timers, wall_timers, schedule_timers,
+    spec_cache, and the ties between jobs: `dependents` has the blocked jobs that wait for a job,
+    `awaited` those that wait for a task of it, `children` those that will end with it, and
+    `unsettled` whoever must be judged again because something it is tied to has ended.
     """
 
     def __init__(self) -> None:
@@ -84,6 +85,7 @@ class State:
         self.cordoned: dict[WorkerId, str] = {}
         self.paused: dict[str, str] = {}
         self.limits: dict[tuple[str, str], Limit] = {}
+        self.schedules: dict[str, Schedule] = {}
 
         self.endpoints: dict[str, dict[LeaseId, Task]] = {}
         self.holders: dict[tuple[WorkerId, int], Holder] = {}
@@ -92,6 +94,7 @@ class State:
         self.finished: deque[JobId] = deque()
         self.timers: list[tuple[Instant, JobId]] = []
         self.wall_timers: list[tuple[Instant, JobId]] = []
+        self.schedule_timers: list[tuple[Instant, str]] = []
         self.spec_cache: dict[JobSpec, JobSpec] = {}
         self.dependents: dict[JobId, dict[JobId, None]] = {}
         self.awaited: dict[JobId, dict[Index, dict[JobId, None]]] = {}
@@ -127,6 +130,11 @@ class State:
         """Have the tick look at the job when the wall clock shows `wall`."""
         if wall != NEVER:
             heappush(self.wall_timers, (wall, job.job_id))
+
+    def set_schedule_timer(self, schedule: Schedule) -> None:
+        """Have the clockwork look at the schedule when the wall clock shows its next instant."""
+        if schedule.next_wall != NEVER and not schedule.paused:
+            heappush(self.schedule_timers, (schedule.next_wall, schedule.name))
 
     def shared_spec(self, spec: JobSpec) -> JobSpec:
         """One object for equal specs, so that a million small jobs share one."""

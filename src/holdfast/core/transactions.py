@@ -18,6 +18,7 @@ from holdfast.core.ids import NEVER, Instant, Position, task_name
 from holdfast.core.placing import ALL_TASKS, After
 from holdfast.core.record import Record
 from holdfast.core.transactions_fleet import FLEET
+from holdfast.core.transactions_schedules import SCHEDULES
 
 __all__ = [
     "LOG",
@@ -329,4 +330,5 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     e.SnapshotInstalled: _snapshot_installed,
     e.JobUnblocked: _job_unblocked,
     e.JobRespecified: _job_respecified,
+    **SCHEDULES,
 }

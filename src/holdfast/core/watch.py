@@ -27,13 +27,14 @@ from holdfast.core.seen import (
     SeenJob,
 )
 from holdfast.core.violation import Finding, Violation, found
+from holdfast.core.watch_schedules import SCHEDULE_JUDGES, SeenSchedule
 
 
 class Watch:
     """Feed it every record; it answers with what that record broke.
 
-    It names J2, J3, J5 and J8, S3 to S7, C1 to C3, B2 and B4, G1, and the order of the log itself
-    (L1, L2).
+    It names J2, J3, J5 and J8, S3 to S7, C1 to C3, B2 and B4, G1, T2 to T4, and the order of the
+    log itself (L1, L2).
     After a violation it goes on from what the record claims, so one mistake is told once.
     """
 
@@ -46,6 +47,7 @@ class Watch:
         self.held: dict[int, Seen] = {}
         self.crossed: dict[tuple[str, int], int] = {}
         self.forgotten: dict[str, None] = {}
+        self.schedules: dict[str, SeenSchedule] = {}
 
     def feed(self, position: Position, record: Record) -> tuple[Violation, ...]:
         violations = found("L1", partial(self._order, position, record))
@@ -388,4 +390,5 @@ JUDGES: Final[dict[type[e.Event], Judge]] = {
     e.JobsForgotten: _forgotten,
     e.JobUnblocked: _unblocked,
     e.JobRespecified: _respecified,
+    **SCHEDULE_JUDGES,
 }

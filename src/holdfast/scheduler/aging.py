@@ -6,15 +6,12 @@ from holdfast.core.ids import Instant
 from holdfast.core.ready import Row
 from holdfast.core.shape import Shape
 
-AGING_MS = 600_000
-"""How long a row waits for one step, unless the operator says so. Zero: waiting adds nothing."""
-
 
 class Aging:
     """Remembers since when each row got nothing. Safe to lose: a row then counts from when its
-    oldest job last changed."""
+    oldest job last changed. `step_ms` zero: waiting adds nothing."""
 
-    def __init__(self, step_ms: int = AGING_MS) -> None:
+    def __init__(self, step_ms: int) -> None:
         self.step_ms = step_ms
         self._since: dict[tuple[int, Shape], Instant] = {}
 

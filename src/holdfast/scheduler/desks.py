@@ -27,11 +27,13 @@ SLOTS: Final = "slots"
 
 class Desk(Struct, frozen=True):
     """A worker: whether it takes work, and its seat. `frees_ms` is about how long it takes until
-    something there ends, as far as that can be guessed."""
+    something there ends, as far as that can be guessed. `slots` is how many it has: more than its
+    seat shows while nobody knows what is in them."""
 
     seat: Seat
     standing: str = OPEN
     frees_ms: int | None = None
+    slots: int = 0
 
     @property
     def name(self) -> str:
@@ -60,7 +62,7 @@ class Obstacles(Struct, frozen=True):
 def obstacles(desk: Desk, shape: Shape, avoid: str = "") -> Obstacles:
     seat = desk.seat
     lacking = short_of(seat.total, shape)
-    if not seat.slots and not seat.open_slots:
+    if not seat.slots and not desk.slots:
         lacking[SLOTS] = (1, 0)
     busy = {name: pair for name, pair in short_of(seat.free, shape).items() if name not in lacking}
     if not seat.open_slots and SLOTS not in lacking:
@@ -69,6 +71,20 @@ def obstacles(desk: Desk, shape: Shape, avoid: str = "") -> Obstacles:
     if standing == OPEN and desk.name == avoid:
         standing = AVOIDED
     return Obstacles(desk, tuple(unmet(seat.attributes, shape)), lacking, standing, busy)
+
+
+def against(found: Obstacles) -> tuple[str, ...]:
+    """Everything that stands against it here, in words; nothing where there is room."""
+    told = [f"{spelled(wish)} does not hold" for wish in found.constraints]
+    for name, (wanted, had) in found.lacking.items():
+        has = "it has no slot" if name == SLOTS else f"it has {quantity(name, had)}"
+        told.append(has if name == SLOTS else f"{has}, not {quantity(name, wanted)}")
+    for name, (wanted, had) in found.busy.items():
+        left = f"{quantity(name, max(0, had))} of {quantity(name, wanted)} free"
+        told.append("no slot is free" if name == SLOTS else left)
+    if found.standing != OPEN:
+        told.append(next(text for standing, _, text in STANDINGS if standing == found.standing))
+    return tuple(told)
 
 
 STANDINGS: Final = (
@@ -90,9 +106,9 @@ def reasons(
             command="holdfast worker start",
         )
         return
-    found = [obstacles(desk, shape, avoid) for desk in desks]
-    if any(each.has_room for each in found):
+    if not first_code(desks, shape, avoid):
         return
+    found = [obstacles(desk, shape, avoid) for desk in desks]
     suited = [each for each in found if each.is_suited]
     if not suited:
         yield from _unsuited(found)
@@ -111,6 +127,31 @@ def reasons(
                 counts=((standing, len(names)),),
                 workers=names,
             )
+
+
+def first_code(desks: Sequence[Desk], shape: Shape, avoid: str = "") -> str:
+    """The code that `reasons` begins with, empty where there is none: found without putting
+    anything into words, since there may be very many workers."""
+    if not desks:
+        return "no_worker"
+    standings: set[str] = set()
+    is_unmet = False
+    for desk in desks:
+        seat = desk.seat
+        if shape.constraints and unmet(seat.attributes, shape):
+            is_unmet = True
+        elif (seat.slots or desk.slots) and seat.total.covers(shape):
+            standing = desk.standing
+            if standing == OPEN and desk.name == avoid:
+                standing = AVOIDED
+            if standing == OPEN and seat.open_slots and seat.free.covers(shape):
+                return ""
+            standings.add(standing)
+    if not standings:
+        return "constraint_unmet" if is_unmet else "too_large"
+    if OPEN in standings:
+        return "workers_busy"
+    return next(code for standing, code, _ in STANDINGS if standing in standings)
 
 
 def _unsuited(found: Sequence[Obstacles]) -> Iterator[Reason]:

@@ -61,7 +61,8 @@ class Situation(Struct, frozen=True, kw_only=True):
 
     `ties` are what its job comes after, `reached` the bounds that hold it back. `ahead` is how many
     waiting tasks go before it, `before` the jobs that what is free is kept for. `avoid` is a worker
-    it should not go to. `is_next`: a plan made now would place it.
+    it should not go to. `is_next`: a plan made now would place it. `ends_on` are the workers where
+    attempts are ended for it.
     """
 
     job_id: str
@@ -91,6 +92,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     ahead: int = 0
     before: tuple[str, ...] = ()
     is_next: bool = False
+    ends_on: tuple[str, ...] = ()
 
 
 class Group(Struct, frozen=True):
@@ -119,10 +121,30 @@ def explain(here: Situation) -> tuple[Reason, ...]:
         return (Reason(code="delivering", sentence=sentence(said)),)
     if here.state is not TaskState.WAITING:
         return (_held(here),)
-    found = [*_ties(here), *_times(here), *_bounds(here), *_workers(here)]
-    if not found:
-        found = [_in_line(here)]
-    return tuple(found)
+    if here.is_next:
+        return (_next(here),)
+    found = [*own_reasons(here), *worker_reasons(here)]
+    return tuple(found) if found else (in_line(here),)
+
+
+def key_code(here: Situation) -> str:
+    """The code of the most telling reason."""
+    return explain(here)[0].code
+
+
+def own_reasons(here: Situation) -> Iterator[Reason]:
+    """What has nothing to do with the workers."""
+    yield from _ties(here)
+    yield from _times(here)
+    yield from _bounds(here)
+
+
+def standing_of(here: Situation) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each worker by name, with everything that stands against the task there."""
+    for desk in here.desks or ():
+        if here.shape is not None:
+            found = desks.obstacles(desk, here.shape, here.avoid)
+            yield desk.name, desks.against(found)
 
 
 def explain_job(job: JobSituation) -> tuple[Reason, ...]:
@@ -135,17 +157,25 @@ def explain_job(job: JobSituation) -> tuple[Reason, ...]:
         return (
             Reason(code="finished", sentence=f"It ended {job.ended}{why}.", command=command),
         )
-    told: dict[str, Reason] = {}
-    counts: Counter[str] = Counter()
+    told: dict[tuple[str, str], Reason] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for group in job.groups:
-        for reason in explain(group.situation):
-            counts[reason.code] += group.count
-            told.setdefault(reason.code, structs.replace(reason, example=group.situation.task))
-    found = [structs.replace(reason, tasks=counts[code]) for code, reason in told.items()]
+        # A task may wait for two times, and that is one reason; two bounds are two.
+        here = {_subject(reason): reason for reason in reversed(explain(group.situation))}
+        for subject, reason in reversed(here.items()):
+            counts[subject] += group.count
+            told.setdefault(subject, structs.replace(reason, example=group.situation.task))
+    found = [structs.replace(reason, tasks=counts[subject]) for subject, reason in told.items()]
     if not job.sealed:
         said = "it is still being fed: it ends when its feeder says that there is no more"
         found.append(Reason(code="open", sentence=sentence(said)))
     return tuple(found)
+
+
+def _subject(reason: Reason) -> tuple[str, str]:
+    """What a reason is about, whichever task of a job it is said of."""
+    is_bound = reason.code.startswith(("limit_", "rate_"))
+    return reason.code, reason.command if is_bound else ""
 
 
 def _finished(here: Situation) -> Reason:
@@ -204,7 +234,8 @@ def _bounds(here: Situation) -> Iterable[Reason]:
             command=f"holdfast queue resume {quote(here.spec.queue)}",
         )
     most = here.spec.max_parallel
-    if most and here.active >= most:
+    needed = here.troop.size if here.troop is not None else 1
+    if most and here.active + needed > most:
         yield Reason(
             code="max_parallel",
             sentence=f"Its job runs at most {most} tasks at once, and {here.active} are under way.",
@@ -255,17 +286,24 @@ def _limits(here: Situation) -> Iterator[Reason]:
         yield Reason(code=code, sentence=sentence(said), command=command, jobs=jobs)
 
 
-def _workers(here: Situation) -> Iterator[Reason]:
+def worker_reasons(here: Situation) -> Iterator[Reason]:
     """What the workers have to do with it. Nothing, where one of them has room."""
     if here.desks is None:
         yield Reason(
             code="workers_unknown",
-            sentence="Which workers there are is in no log: only a running server knows.",
+            sentence="Which workers there were is not known: no note of them reaches back so far.",
             command="holdfast serve",
         )
     elif here.shape is not None:
         yield from desks.reasons(here.desks, here.shape, here.now, here.wall, here.avoid)
         yield from _troop(here)
+        if here.ends_on:
+            yield Reason(
+                code="making_room",
+                sentence=f"Attempts are being ended for it on {listed(here.ends_on)}.",
+                command=f"holdfast worker show {quote(here.ends_on[0])}",
+                workers=here.ends_on,
+            )
 
 
 def _troop(here: Situation) -> Iterator[Reason]:
@@ -283,15 +321,21 @@ def _troop(here: Situation) -> Iterator[Reason]:
         )
 
 
-def _in_line(here: Situation) -> Reason:
-    """Somebody has room for it: it goes next, or others go before it."""
-    if here.before and not here.is_next:
+def in_line(here: Situation) -> Reason:
+    """Somebody has room for it, and what there is goes to others."""
+    if here.before:
         return Reason(
             code="kept_for_others",
             sentence=f"What is free is kept for what goes before it: job {listed(here.before)}.",
             command=f"holdfast job explain {here.before[0]}",
             jobs=here.before,
         )
+    said = "what is free goes to tasks before it"
+    command = f"holdfast task list {here.job_id} --state waiting"
+    return Reason(code="in_line", sentence=sentence(said), command=command)
+
+
+def _next(here: Situation) -> Reason:
     ahead = f", after {here.ahead} before it" if here.ahead else ""
     said = f"a worker has room for it: it is about to be given out{ahead}"
     return Reason(code="next", sentence=sentence(said))

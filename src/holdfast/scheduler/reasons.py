@@ -5,7 +5,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, Instant
+from holdfast.scheduler.codes import CODES
 
 SHOWN: Final = 3
 _UNITS: Final = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
@@ -29,6 +31,15 @@ class Reason(Struct, frozen=True, kw_only=True):
     counts: tuple[tuple[str, int], ...] = ()
     workers: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise BrokenInvariant(f"there is no reason {self.code}: add it to the table")
+
+    @property
+    def cure(self) -> str:
+        """What would make it run."""
+        return CODES[self.code].cure
 
 
 def sentence(said: str) -> str:

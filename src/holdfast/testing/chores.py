@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from holdfast.client.task import task
+from holdfast.worker.current import current_job
 
 MOMENT_S = 0.02
 
@@ -47,6 +48,11 @@ def fail_before(path: str, times: int) -> int:
     if tried <= times:
         raise RuntimeError(f"not yet: try {tried}")
     return tried
+
+
+def whose() -> str:
+    """The job that this runs for."""
+    return current_job()
 
 
 def mark(path: str) -> int:

@@ -186,9 +186,18 @@ class WorkerProcess:
 class WorkerThread:
     """A worker of a server, inside this program: its tasks are threads, its exchanges HTTP."""
 
-    def __init__(self, server: ServerProcess, *, slots: int = 2) -> None:
+    def __init__(
+        self,
+        server: ServerProcess,
+        *,
+        slots: int = 2,
+        resources: tuple[tuple[str, int], ...] = (),
+        attributes: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         self._server = Server(url=server.url, token=server.token)
         self._slots = slots
+        self._resources = resources
+        self._attributes = attributes
         self._name = WorkerId(f"thread-{os.getpid()}-{next(_numbers)}")
         self._loop = asyncio.new_event_loop()
         self._remote: Remote | None = None
@@ -227,8 +236,8 @@ class WorkerThread:
 
         executor = ThreadExecutor(self._slots, wake, monotonic_ms)
         executor.start()
-        capacity = Capacity(self._slots, self._slots * 1_000, 2**40, 0)
-        hello = Hello("loopback", os.getpid(), "test")
+        capacity = Capacity(self._slots, self._slots * 1_000, 2**40, 0, self._resources)
+        hello = Hello("loopback", os.getpid(), "test", "", self._attributes)
         agent = Agent(self._name, time.time_ns() // 1_000_000, executor, capacity, hello=hello)
         self._remote = Remote(
             agent, carry, clock_ms=monotonic_ms, tell=lambda line: None, terms=Terms()

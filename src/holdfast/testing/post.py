@@ -43,14 +43,15 @@ class Post:
         hello: Hello | None = None,
         lingering: tuple[Lingering, ...] = (),
         leaving: bool = False,
+        capacity: Capacity | None = None,
     ) -> None:
         """Say it without waiting for anything; the next turn may answer."""
         self.number = self.number + 1 if number is None else number
-        capacity = Capacity(slots, slots * 1_000, 1 << 30, 0)
+        offers = capacity or Capacity(slots, slots * 1_000, 1 << 30, 0)
         if seen is None:
             seen = self.number - 1
         exchange = Exchange(
-            self.name, self.incarnation, self.number, seen, capacity, started, done, failed,
+            self.name, self.incarnation, self.number, seen, offers, started, done, failed,
             released, tuple(map(LeaseId, held)), occupied, draining, hello,
             lingering, leaving,
         )  # fmt: skip

@@ -6,11 +6,13 @@ A crash keeps what was durable and nothing else.
 
 from collections.abc import Callable
 
+from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.recovery import opening, recover
 from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
 from holdfast.core.decision import Decision
 from holdfast.core.errors import BrokenInvariant, LogFailed
@@ -55,7 +57,7 @@ class Service:
         """One turn of the engine; True where a frame was written and waits to be synced."""
         self.coordinator.excuse_absence()
         now = self.coordinator.now()
-        for hook in (self._ticker, self._rounds):
+        for hook in (self._ticker, self._clockwork, self._rounds):
             hook.step(now)
         self.coordinator.settle()
         if self.writing:
@@ -80,7 +82,8 @@ class Service:
             self.synced()
 
     def next_due(self) -> Instant:
-        dues = [self._ticker.next_due(), self._rounds.next_due()]
+        hooks = (self._ticker, self._clockwork, self._rounds)
+        dues = [hook.next_due() for hook in hooks]
         return min((due for due in dues if due), default=Instant(0))
 
     # --- asking ---------------------------------------------------------------------------------
@@ -136,7 +139,11 @@ class Service:
         self.coordinator = Coordinator(state, self.clock, self.dice, term_ms=self.term_ms)
         self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
         self.exchanges.placement.aging.step_ms = self.aging_ms
-        self._ticker = Ticker(self.coordinator, keep_finished=self.keep_finished)
+        unplaced = Unplaced(self.coordinator, self.exchanges)
+        self._ticker = Ticker(
+            self.coordinator, keep_finished=self.keep_finished, unplaced=unplaced
+        )
+        self._clockwork = Clockwork(self.coordinator)
         self._rounds = Rounds(self.coordinator, self.exchanges)
         command = opening(self.log.log_id, self.log.epoch, 0, self.term_ms)
         self.do(command, actor="coordinator")

@@ -12,10 +12,12 @@ from typing import Final
 import msgspec
 
 from holdfast.core import commands as c
+from holdfast.core import commands_schedules as s
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import NO_LIMIT, JobSpec, RetryPolicy
 from holdfast.testing import strategies_fleet as fleet
+from holdfast.testing import strategies_schedules as schedules
 from holdfast.testing import strategies_ties as ties
 from holdfast.testing.throws import (
     ABSURD,
@@ -292,6 +294,13 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.PreemptAttempts: ties.preempt_attempts,
     c.SetLimit: ties.set_limit,
     c.ClearLimit: ties.clear_limit,
+    s.SetSchedule: schedules.set_schedule,
+    s.RemoveSchedule: schedules.remove_schedule,
+    s.PauseSchedule: schedules.pause_schedule,
+    s.ResumeSchedule: schedules.resume_schedule,
+    s.FireSchedule: schedules.fire_schedule,
+    s.SkipInstants: schedules.skip_instants,
+    s.BackfillSchedule: schedules.backfill_schedule,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (

@@ -6,7 +6,7 @@ nobody knows is a mistake, and is told.
 
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 
 class Body(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -36,12 +36,38 @@ class Command(Body):
     cwd: str = ""
 
 
+class Constraint(Body):
+    """What an attribute of a worker should be: `eq`, `ne`, `in`, `exists`, `gt`, `ge`, `lt` or
+    `le`. Weight 0 must hold; 1 to 100 is a preference."""
+
+    attribute: str
+    operator: str
+    values: list[str] = []
+    weight: int = 0
+
+
+class After(Body):
+    """A job, or one task of it, that must have come to an end: `success`, `finish` or
+    `failure`."""
+
+    job: str
+    task: int | None = None
+    condition: str = "success"
+
+
 class Submit(Body):
     """A job. Either `command`, or a Python function by `target` (`module:qualname`) with `items`,
     one encoded call a task, or with `count` and `shared` for an array.
 
     `kind` is `command`, `function`, `array` or `pickle`. An open job (`sealed` false) is fed
-    further. `key` makes a repeat find the first job. `watch` names a stream that is to be told.
+    further. `key` makes a repeat find the first job, for `unique_for` or as long as it is kept;
+    `existing` is `keep`, `replace` or `refuse`. `watch` names a stream that is to be told.
+
+    `resources` are named amounts, `constraints` objects or texts such as `zone == eu`, `keys` names
+    that so many tasks may hold at once, `spread` is `pack` or `spread`. A `gang` starts whole.
+    It comes after what `after` names; `on_failed_parent` says what becomes of it where that cannot
+    be: `fail` or `wait`. With its `parent` it ends, unless `detached`. `must_fit`: refused where no
+    worker that is there could ever run it. Who asks is told by the token.
     """
 
     kind: str = "command"
@@ -75,6 +101,20 @@ class Submit(Body):
     not_before: str = ""
     deadline: str = ""
     watch: str = ""
+    resources: dict[str, float] = {}
+    constraints: list[Constraint | str] = []
+    keys: dict[str, int] = {}
+    spread: str = ""
+    gang: bool = False
+    gang_by: str = ""
+    preempt: bool = False
+    after: list[After] = []
+    on_failed_parent: str = "fail"
+    parent: str = ""
+    detached: bool = False
+    unique_for: str = ""
+    existing: str = "keep"
+    must_fit: bool = False
 
 
 class Items(Body):
@@ -99,11 +139,49 @@ class Reason(Body):
     reason: str = ""
 
 
+class Edits(Body):
+    """Other terms for a job that has ended, under the names it was submitted with. What is left
+    out stays as it was."""
+
+    retries: int | UnsetType = UNSET
+    max_losses: int | UnsetType = UNSET
+    retry: Retry | UnsetType = UNSET
+    timeout: str | UnsetType = UNSET
+    job_timeout: str | UnsetType = UNSET
+    schedule_timeout: str | UnsetType = UNSET
+    cpus: float | UnsetType = UNSET
+    memory: str | UnsetType = UNSET
+    gpus: int | UnsetType = UNSET
+    max_parallel: int | UnsetType = UNSET
+    max_failed_tasks: int | UnsetType | None = UNSET
+    priority: int | UnsetType = UNSET
+    queue: str | UnsetType = UNSET
+    labels: dict[str, str] | UnsetType = UNSET
+    resources: dict[str, float] | UnsetType = UNSET
+    constraints: list[Constraint | str] | UnsetType = UNSET
+    keys: dict[str, int] | UnsetType = UNSET
+    spread: str | UnsetType = UNSET
+    gang_by: str | UnsetType = UNSET
+    preempt: bool | UnsetType = UNSET
+
+
 class Retries(Body):
-    """Which tasks to send back with fresh budgets; none named: all that may come back."""
+    """Which tasks to send back with fresh budgets; none named: all that may come back. `set` names
+    what is to be different this time."""
 
     indices: list[int] = []
     reason: str = ""
+    set: Edits | None = None
+
+
+class NewLimit(Body):
+    """How much a namespace, a user or a key may have running at once, and start in a while: `rate`
+    is written `10/1m`. Zero and empty bound nothing. A namespace may have a weight in fair
+    shares."""
+
+    running: int = 0
+    rate: str = ""
+    weight: int = 1
 
 
 class Reschedule(Body):

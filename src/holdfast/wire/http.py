@@ -57,10 +57,12 @@ class Http:
         params = {name: value for name, value in query.items() if value not in (None, "")}
         return self._answer(self._ask("GET", path, params=params), kind)
 
-    def post(self, path: str, body: Struct | None, kind: type[T], *, key: str = "") -> T:
+    def post(
+        self, path: str, body: Struct | None, kind: type[T], *, key: str = "", **query: Any
+    ) -> T:
         """Ask for a change. With a `key` it is repeated until the server has answered; the server
         knows a repeat by it."""
-        return self._answer(self._ask("POST", path, body=body, key=key), kind)
+        return self._answer(self._ask("POST", path, params=query, body=body, key=key), kind)
 
     def put(self, path: str, body: Struct | None, kind: type[T]) -> T:
         return self._answer(self._ask("PUT", path, body=body), kind)

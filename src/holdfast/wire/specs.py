@@ -1,10 +1,14 @@
 """Between a job as it is asked for and a job as it is recorded, both ways."""
 
 from datetime import datetime
+from typing import Any
+
+from msgspec import UNSET, structs
 
 from holdfast.core.spec import NO_LIMIT, STOP, JobSpec, RetryPolicy
 from holdfast.wire.amounts import duration_ms, size_bytes, wall_ms
-from holdfast.wire.bodies import Retry, Submit
+from holdfast.wire.bodies import Edits, Retry, Submit
+from holdfast.wire.wishes import placing_of, placing_told
 
 KINDS = ("command", "function", "array", "pickle")
 
@@ -15,8 +19,6 @@ def spec_of(body: Submit) -> JobSpec:
         raise ValueError(f"kind={body.kind!r} must be one of {', '.join(KINDS)}")
     if body.on_disconnect not in ("", STOP):
         raise ValueError(f"on_disconnect={body.on_disconnect!r} must be empty or {STOP!r}")
-    if not 0 <= body.cpus < 10**6:
-        raise ValueError(f"cpus={body.cpus!r} must be between 0 and 1000000")
     target = body.target
     if body.kind == "command":
         if body.command is None or not body.command.argv:
@@ -28,30 +30,50 @@ def spec_of(body: Submit) -> JobSpec:
         name=body.name or target.rpartition("/")[2].rpartition(":")[2],
         kind=body.kind,
         target=target,
-        retries=body.retries,
-        max_losses=body.max_losses,
-        retry=RetryPolicy(
+        namespace=body.namespace,
+        bundle=body.bundle,
+        on_disconnect=body.on_disconnect,
+        **_terms(body),
+    )
+
+
+def edited(spec: JobSpec, edits: Edits) -> JobSpec:
+    """The same job under the terms that `edits` names; `ValueError` says what is wrong."""
+    body = body_of(spec)
+    for name in Edits.__struct_fields__:
+        value = getattr(edits, name)
+        if value is not UNSET:
+            setattr(body, name, value)
+    return structs.replace(spec, **_terms(body))
+
+
+def _terms(body: Submit) -> dict[str, Any]:
+    """How and where it runs: what may be different when it is sent back."""
+    if not 0 <= body.cpus < 10**6:
+        raise ValueError(f"cpus={body.cpus!r} must be between 0 and 1000000")
+    return {
+        "retries": body.retries,
+        "max_losses": body.max_losses,
+        "retry": RetryPolicy(
             kind=body.retry.backoff,
             delay_ms=duration_ms(body.retry.delay, "retry.delay"),
             factor=body.retry.factor,
             max_delay_ms=duration_ms(body.retry.max_delay, "retry.max_delay"),
             jitter=body.retry.jitter,
         ),
-        timeout_ms=_duration(body.timeout, "timeout"),
-        job_timeout_ms=_duration(body.job_timeout, "job_timeout"),
-        schedule_timeout_ms=_duration(body.schedule_timeout, "schedule_timeout"),
-        cpus_milli=round(body.cpus * 1_000),
-        memory_bytes=size_bytes(body.memory or None, "memory"),
-        gpus=body.gpus,
-        max_parallel=body.max_parallel,
-        max_failed_tasks=NO_LIMIT if body.max_failed_tasks is None else body.max_failed_tasks,
-        priority=body.priority,
-        namespace=body.namespace,
-        labels=tuple(sorted(body.labels.items())),
-        queue=body.queue,
-        bundle=body.bundle,
-        on_disconnect=body.on_disconnect,
-    )
+        "timeout_ms": _duration(body.timeout, "timeout"),
+        "job_timeout_ms": _duration(body.job_timeout, "job_timeout"),
+        "schedule_timeout_ms": _duration(body.schedule_timeout, "schedule_timeout"),
+        "cpus_milli": round(body.cpus * 1_000),
+        "memory_bytes": size_bytes(body.memory or None, "memory"),
+        "gpus": body.gpus,
+        "max_parallel": body.max_parallel,
+        "max_failed_tasks": NO_LIMIT if body.max_failed_tasks is None else body.max_failed_tasks,
+        "priority": body.priority,
+        "labels": tuple(sorted(body.labels.items())),
+        "queue": body.queue,
+        "placing": placing_of(body),
+    }
 
 
 def body_of(spec: JobSpec) -> Submit:
@@ -83,6 +105,7 @@ def body_of(spec: JobSpec) -> Submit:
         queue=spec.queue,
         bundle=spec.bundle,
         on_disconnect=spec.on_disconnect,
+        **placing_told(spec.placing),
     )
 
 

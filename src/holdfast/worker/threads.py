@@ -20,6 +20,7 @@ from holdfast.wire.exchange import Done, Lingering, Run
 from holdfast.worker.bell import Bell
 from holdfast.worker.calls import Calls
 from holdfast.worker.copies import Original, end_copy
+from holdfast.worker.current import enter_job
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import NO_BUNDLES, STEAL_MAX, Entry, Leases, Outcome, failed, released
@@ -115,6 +116,7 @@ class Lane:
             self.current = (entry, began)
             if run is not prepared:
                 call, prepared = self._prepare(run), run
+                enter_job(run.job_id)
             try:
                 if call is None:
                     report(released(entry, started=False))

@@ -125,8 +125,9 @@ class House:
         assert told.status == 201, told.content
         return str(told.value["id"])
 
-    async def exchange(self, number: int, **rest: Any) -> Told:
-        """What a worker of two slots says, as a person with curl would."""
+    async def exchange(self, number: int, *, leave: bool = False, **rest: Any) -> Told:
+        """What a worker of two slots says, as a person with curl would. `leave`: it does not stay
+        to hear what there is to do."""
         message = {
             "worker": "w1",
             "incarnation": 1,
@@ -142,7 +143,7 @@ class House:
             "draining": False,
             **rest,
         }
-        return await self.post("/exchange", message)
+        return await self.post("/exchange", message, leave=leave)
 
 
 async def _leave(asked: Asked, gone: asyncio.Event | None) -> None:

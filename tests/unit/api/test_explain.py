@@ -2,7 +2,12 @@
 
 import pytest
 
+from holdfast.api import census as census_module
+from holdfast.cli.folders import FromFolder
 from holdfast.coordinator import explaining as explain_module
+from holdfast.coordinator.inspect import Moment
+
+HELLO = {"host": "h", "pid": 1, "version": "1"}
 
 
 async def why(house, path: str) -> list[str]:
@@ -73,7 +78,7 @@ def test_workers_are_looked_at_as_they_are(inside):
         await house.submit(cpus=64)
         told = (await house.get("/tasks/2/0/explain")).value["reasons"]
         assert [reason["code"] for reason in told] == ["too_large"]
-        assert "it needs 64 cpus, and the most is 2" in told[0]["sentence"]
+        assert "it needs 64 cpus, and the most is 2 cpus" in told[0]["sentence"]
         await house.post("/workers/w1/cordon")
         assert await why(house, "/tasks/1/3") == ["workers_cordoned"]
         items = [item for run in held for item in run["items"]]
@@ -141,5 +146,141 @@ def test_a_task_has_a_history(inside):
         assert told["transactions"][-1]["reason"] == "enough"
         other = (await house.get("/tasks/1/0/history")).value["transactions"]
         assert [view["command"] for view in other] == ["SubmitJob", "KillJob"]
+
+    inside(story)
+
+
+def test_every_worker_is_told_by_itself_where_that_is_asked_for(inside):
+    async def story(house):
+        await house.submit(4)
+        await house.exchange(1)
+        assert "standing" not in (await house.get("/tasks/1/3/explain")).value
+        for path in ("/tasks/1/3", "/jobs/1"):
+            told = (await house.get(f"{path}/explain?level=3")).value
+            assert told["standing"] == [
+                {"worker": "w1", "against": ["0 cpus of 1 cpus free", "no slot is free"]}
+            ]
+            assert told["ahead"] == 0
+            assert told["reasons"][0]["cure"]
+
+    inside(story)
+
+
+def summed(told) -> dict[str, tuple[int, int]]:
+    return {each["code"]: (each["tasks"], each["jobs"]) for each in told["reasons"]}
+
+
+def test_a_whole_server_tells_what_everything_waits_for(inside, monkeypatch):
+    monkeypatch.setattr(census_module, "PORTION_JOBS", 1)
+
+    async def story(house):
+        assert (await house.get("/explain/summary")).value["waiting"] == 0
+        await house.submit(4)
+        await house.exchange(1)
+        await house.submit(3)
+        await house.submit(2, cpus=64)
+        await house.submit(5, delay="1h")
+        await house.submit(1, queue="big")
+        await house.post("/queues/big/pause")
+        told = (await house.get("/explain/summary")).value
+        assert told["waiting"] == 13
+        assert summed(told) == {
+            "workers_busy": (5, 2), "not_begun": (5, 1), "too_large": (2, 1),
+            "queue_paused": (1, 1),
+        }  # fmt: skip
+        assert told["reasons"][0]["means"]
+        assert told["reasons"][0]["cure"]
+        metrics = (await house.get("/metrics")).content.decode()
+        assert 'holdfast_waiting_tasks{reason="workers_busy"} 5\n' in metrics
+        listed = (await house.get("/jobs")).value["jobs"]
+        assert [job["why"] for job in listed] == [
+            "queue_paused", "not_begun", "too_large", "workers_busy", "workers_busy",
+        ]  # fmt: skip
+
+    inside(story)
+
+
+def test_the_summary_and_the_reasons_of_each_task_agree(inside):
+    async def story(house):
+        await house.submit(3)
+        await house.submit(2, max_parallel=1)
+        await house.exchange(1, capacity={"slots": 8, "cpus_milli": 4_000, "memory_bytes": 0,
+                                          "gpus": 0})  # fmt: skip
+        await house.submit(6)
+        first: dict[str, int] = {}
+        for job, count in (("1", 3), ("2", 2), ("3", 6)):
+            for index in range(count):
+                told = (await house.get(f"/tasks/{job}/{index}/explain")).value
+                if told["state"] == "WAITING":
+                    code = told["reasons"][0]["code"]
+                    first[code] = first.get(code, 0) + 1
+        told = (await house.get("/explain/summary")).value
+        assert {code: tasks for code, (tasks, _) in summed(told).items()} == first
+        assert set(first) >= {"max_parallel"}
+
+    inside(story)
+
+
+def test_a_dry_run_tells_what_would_be_and_records_nothing(inside):
+    async def story(house):
+        body = {"command": {"argv": ["true"]}, "count": 3, "key": "once"}
+        told = await house.post("/jobs?dry_run=true", body)
+        assert (told.status, told.value["starting"], told.value["tasks"]) == (200, 0, 3)
+        assert [reason["code"] for reason in told.value["reasons"]] == ["no_worker"]
+        await house.submit(1)
+        await house.exchange(1)
+        position = house.served.coordinator.state.position
+        told = (await house.post("/jobs?dry_run=true", body)).value
+        assert told["workers"] == {"all": 1, "fitting": 1, "free": 1}
+        assert told["starting"] == 1
+        assert [(reason["code"], reason["tasks"]) for reason in told["reasons"]] == [
+            ("next", 1), ("in_line", 2),
+        ]  # fmt: skip
+        assert told["reasons"][1]["command"] is None
+        large = (await house.post("/jobs?dry_run=true", {**body, "cpus": 64})).value
+        assert large["workers"] == {"all": 1, "fitting": 0, "free": 0}
+        assert large["reasons"][0]["command"] == "holdfast worker list"
+        assert house.served.coordinator.state.position == position
+        made = (await house.post("/jobs", body)).value["id"]
+        assert (await house.post("/jobs?dry_run=true", body)).value["existing"] == made
+
+    inside(story)
+
+
+def test_a_dry_run_refuses_what_would_be_refused(inside):
+    async def story(house):
+        for body in (
+            {"command": {"argv": ["true"]}, "count": -1},
+            {"command": {"argv": ["true"]}, "cpus": -1},
+            {"command": {"argv": ["true"]}, "timeout": "soon"},
+        ):
+            told = await house.post("/jobs?dry_run=true", body)
+            meant = await house.post("/jobs", body)
+            assert (told.status, told.value["detail"]) == (meant.status, meant.value["detail"])
+        assert (await house.post("/jobs?dry_run=maybe", body)).status == 422
+        assert (await house.post("/jobs?dry_run=maybe", {**body, "timeout": ""})).status == 422
+
+    inside(story)
+
+
+def test_the_folder_of_a_server_tells_of_the_past_what_the_server_told_then(inside):
+    async def story(house):
+        path = house.served.log.path
+        await house.submit(4)
+        alone = house.served.coordinator.state.position
+        await house.exchange(1, hello=HELLO)
+        await house.submit(1, cpus=64)
+        told = {
+            job: (await house.get(f"/jobs/{job}/explain?level=3")).value for job in ("1", "2")
+        }
+        source = FromFolder(path)
+        for job, view in told.items():
+            again = source.explain_job(source.job(job), 3)
+            assert again["reasons"] == view["reasons"]
+            assert again["standing"] == view["standing"]
+        then = FromFolder(path, Moment(position=alone))
+        reasons = then.explain_job(then.job("1"))["reasons"]
+        assert [(reason["code"], reason["tasks"]) for reason in reasons] == [("no_worker", 4)]
+        assert then.summary()["waiting"] == 4
 
     inside(story)

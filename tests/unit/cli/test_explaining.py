@@ -55,3 +55,32 @@ def test_a_folder_explains_how_it_was_then(run, folder: Path) -> None:
     assert codes(run, "task", "explain", "1/0", "--data", folder, "--at", 4) == ["held"]
     first, second = codes(run, "task", "explain", "1/0", "--data", folder, "--at", 5)
     assert (first, second) == ("backing_off", "workers_unknown")
+
+
+def test_so_much_is_told_as_is_asked_for(run, folder: Path) -> None:
+    asked = ("task", "explain", "1/0", "--data", folder, "--at", 5)
+    (key,) = run(*asked, "--level", 0).out.splitlines()
+    assert key.startswith("task 1/0 is WAITING: It waits another ")
+    plain = run(*asked).out
+    assert (plain.count("\n- "), "code:" in plain) == (2, False)
+    more = run(*asked, "-v").out
+    assert "    code: backing_off\n" in more
+    assert "    what helps: Wait, or reschedule it to now.\n" in more
+    assert run(*asked, "--level", 4).code == 2
+
+
+def test_what_everything_waits_for_is_counted(run, folder: Path) -> None:
+    heading, row = run("explain", "--summary", "--data", folder).out.splitlines()
+    assert heading.split() == ["REASON", "TASKS", "JOBS", "MEANS"]
+    assert row.startswith("workers_unknown")
+    told = json.loads(run("explain", "--summary", "--data", folder, "-o", "json").out)
+    assert [reason["code"] for reason in told["reasons"]] == ["workers_unknown"]
+    assert told["waiting"] == told["reasons"][0]["tasks"] > 0
+
+
+def test_one_word_explains_jobs_and_tasks(run, folder: Path) -> None:
+    for selector, noun in (("1", "job"), ("1/0", "task")):
+        plain = run("explain", selector, "--data", folder)
+        assert (plain.code, plain.out) == (0, run(noun, "explain", selector, "--data", folder).out)
+    assert run("explain", "--data", folder).code == 2
+    assert run("explain", "1", "--summary", "--data", folder).code == 2

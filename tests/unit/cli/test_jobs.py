@@ -16,7 +16,7 @@ def test_jobs_are_listed_newest_first_with_how_far_they_are(run, folder: Path) -
     assert done.code == 0
     assert done.out == (
         "JOB  NAME     STATE    DONE  RUN  FAIL  WAIT  AGE  WHY\n"
-        "1    squares  RUNNING   1/4    1     1     1   2s  -\n"
+        "1    squares  RUNNING   1/4    1     1     1   2s  workers_unknown\n"
     )
     latest = run("job", "list", "--data", folder)
     assert [line.split()[0] for line in latest.out.splitlines()] == ["JOB", "2", "1"]

@@ -37,6 +37,30 @@ def test_what_was_asked_for_is_offered() -> None:
     assert (told.terms.drain_ms, told.terms.first_contact_s) == (30_000, 10.0)
 
 
+def test_named_resources_are_offered_in_thousandths() -> None:
+    told = plan(resources=("scratch=0.5", "licence=2"))
+    assert told.capacity.resources == (("licence", 2_000), ("scratch", 500))
+    assert plan({"HOLDFAST_WORKER__RESOURCES": "licence=2"}).capacity.resources == (
+        ("licence", 2_000),
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ("licence", "is not KEY=VALUE"),
+        ("licence=many", "is no amount"),
+        ("licence=-1", "is no amount"),
+        ("licence=0.0001", "is no amount"),
+        ("licence=nan", "is no amount"),
+        ("cpus=4", "field of its own"),
+    ],
+)
+def test_what_is_no_resource_is_refused(told: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        plan(resources=(told,))
+
+
 def test_bundles_go_where_they_were_told_to_or_to_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

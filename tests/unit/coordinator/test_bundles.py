@@ -15,6 +15,7 @@ from holdfast.coordinator.bundles import (
 )
 from holdfast.core.ids import Instant, JobId, Position
 from holdfast.core.job import Job
+from holdfast.core.schedule import Definition, Schedule, Timing
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.wire.archives import new_digest
@@ -178,6 +179,24 @@ def test_many_jobs_are_looked_at_in_parts_and_asking_meanwhile_counts(bundles: B
     assert [bundles.ask_for(digest) is None for digest in (first, second, last)] == [
         False, True, False,
     ]  # fmt: skip
+
+
+def test_a_schedule_keeps_its_code_for_runs_that_are_still_to_come(bundles: Bundles, wall: Wall):
+    needed = bring(bundles, b"code")
+    wall.now += UNUSED_MS
+    state = State()
+    spec = JobSpec(name="n", kind="k", target="t", bundle=needed)
+    definition = Definition(timing=Timing(every_ms=1_000), spec=spec, count=1)
+    state.schedules["s"] = Schedule(
+        name="s", definition=definition, created_at=Instant(1), updated_at=Instant(1)
+    )
+    collector = Collector(bundles, state, removed)
+    collector.step(Instant(1))
+    assert bundles.ask_for(needed) is not None
+    wall.now += UNUSED_MS
+    del state.schedules["s"]
+    collector.step(Instant(1 + LOOK_MS))
+    assert bundles.ask_for(needed) is None
 
 
 def test_the_age_of_a_bundle_survives_a_restart(tmp_path: Path, wall: Wall):

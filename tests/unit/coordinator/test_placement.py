@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.placing import ANYWHERE, Constraint, Placing
+from holdfast.core.shape import shape_of
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.core.task import TaskState
 from holdfast.testing.clock import ManualClock, SeededDice
@@ -138,7 +140,7 @@ def test_a_rate_lets_so_many_start_in_a_span_and_wakes_for_the_next() -> None:
     assert started == [1, 2, 3, 4]
 
 
-def test_a_retry_avoids_the_worker_that_failed_it_while_there_is_another() -> None:
+def test_resolution_000_25_a_retry_avoids_the_worker_that_failed_it() -> None:
     service = a_service()
     one = arrive(service, "one")
     job = submit(service, retries=2)
@@ -150,7 +152,7 @@ def test_a_retry_avoids_the_worker_that_failed_it_while_there_is_another() -> No
     assert (len(given(one)), [entry[:2] for entry in given(two)]) == (2, [(job, 0)])
 
 
-def test_a_worker_that_fails_what_goes_well_elsewhere_is_cordoned_with_the_reason() -> None:
+def test_resolution_000_25_a_worker_that_fails_what_goes_well_elsewhere_is_cordoned() -> None:
     service = a_service()
     bad, good = arrive(service, "bad"), arrive(service, "good")
     state = service.coordinator.state
@@ -197,3 +199,39 @@ def test_two_namespaces_share_what_comes_free() -> None:
         worker.say(slots=4, held=tuple(held))
         service.settle()
     assert [entry[0] for entry in given(worker)][4:6] == [second, second]
+
+
+def test_a_weight_is_a_namespaces_and_nobody_elses() -> None:
+    service = a_service()
+    service.do(c.SetLimit(scope="namespace", name="same", weight=3))
+    service.do(c.SetLimit(scope="user", name="same", running=1))
+    arrive(service, "one", slots=4)
+    held = [submit(service, 9, namespace="same"), submit(service, 9, namespace="other")]
+    active = [service.coordinator.state.jobs[job].active for job in held]
+    assert active == [4, 0], "the first was alone"
+    look = service.exchanges.placement.outlook(service.exchanges.workers.values())
+    shape = shape_of(service.coordinator.state.jobs[held[0]])
+    other = shape_of(service.coordinator.state.jobs[held[1]])
+    assert look.shares().of_one(shape) * 3 == pytest.approx(look.shares().of_one(other))
+
+
+def test_an_operator_may_have_nobody_cordoned_and_nothing_grow_urgent() -> None:
+    service = a_service()
+    service.exchanges.adjust(Settings(aging_ms=0, cordon_after=0))
+    bad, good = arrive(service, "bad"), arrive(service, "good")
+    state, clock = service.coordinator.state, service.clock
+    assert isinstance(clock, ManualClock)
+    for _ in range(12):
+        job = submit(service, 2, retries=1)
+        for worker, does in ((bad, failed), (good, done)):
+            mine = [entry for entry in given(worker) if entry[0] == job]
+            for _, index, lease in mine:
+                kind = "failed" if worker is bad else "done"
+                worker.say(**{kind: does(job, index, lease)})
+                service.settle()
+                worker.say()
+                service.settle()
+    assert not state.cordoned
+    clock.advance(10**9)
+    look = service.exchanges.placement.outlook(())
+    assert all(look.rank_of(row) == row.priority for row in look.rows)

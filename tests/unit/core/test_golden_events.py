@@ -13,16 +13,21 @@ from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.placing import After, Constraint, Placing
 from holdfast.core.record import Record, decode_record, encode_record
+from holdfast.core.schedule import Definition, Timing
 from holdfast.core.spec import JobSpec, RetryPolicy
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "events.json"
 PARTS: tuple[type[msgspec.Struct], ...] = (
-    Record, JobSpec, RetryPolicy, Placing, Constraint, After,
+    Record, JobSpec, RetryPolicy, Placing, Constraint, After, Definition, Timing,
     e.Span, e.Start, e.Commit, e.End, e.Stopped,
 )  # fmt: skip
 SAMPLES: dict[type, Any] = {
     JobSpec: JobSpec(name="n", kind="k", target="t"),
     After: After(JobId("j"), 3, "failure"),
+    Definition: Definition(
+        timing=Timing(cron="0 3 * * *", zone="Europe/Berlin"),
+        spec=JobSpec(name="n", kind="k", target="t"), items=(b"item",),
+    ),
     e.Commit: e.Commit(
         Index(3), LeaseId(7), 2, Position(9), Instant(11), Position(5), 1, 0, b"result"
     ),

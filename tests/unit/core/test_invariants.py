@@ -11,6 +11,7 @@ from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import CHECKS, check
 from holdfast.core.job import Job
 from holdfast.core.line import Line
+from holdfast.core.schedule import Definition, Schedule, Timing
 from holdfast.core.shape import shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
@@ -62,7 +63,29 @@ def an_orphan(state: State, job: Job) -> None:
     state.endpoints["web"] = {the(job).lease_id: the(job)}
 
 
+def a_schedule(**broken: object) -> Break:
+    """A sound schedule beside the job, but for what is broken about it."""
+
+    def put_it(state: State, job: Job) -> None:
+        definition = Definition(timing=Timing(every_ms=1_000), spec=job.spec, count=1)
+        schedule = Schedule(
+            name="s", definition=definition, created_at=Instant(1), updated_at=Instant(1),
+            next_wall=Instant(9),
+        )  # fmt: skip
+        state.schedules["s"] = schedule
+        state.set_schedule_timer(schedule)
+        assert check(state) == ()
+        for name, value in broken.items():
+            setattr(schedule, name, value)
+
+    return put_it
+
+
 PLANTED: dict[str, tuple[str, str, Break]] = {
+    "a schedule goes back": ("T1", "fresh", a_schedule(last_wall=Instant(9))),
+    "a schedule that nobody looks at": ("T1", "fresh", a_schedule(next_wall=Instant(10))),
+    "a schedule under another name": ("T1", "fresh", a_schedule(name="other")),
+    "a schedule of the future": ("T1", "fresh", a_schedule(revision=Position(10**9))),
     "a cell outside the states": ("J1", "fresh", set_cell(0, 99)),
     "a record without its cell": ("J1", "running", set_cell(0, TaskState.LEASED)),
     "a record that is missing": ("J1", "running", lambda state, job: (job.tasks or {}).clear()),
@@ -207,7 +230,8 @@ def test_the_page_of_invariants_links_to_a_function_that_is_there_for_every_name
     for name, function in CHECKS.items():
         assert f"| {name} |" in page
         assert f"`{function.__name__}`" in page
-    for other in ("J2", "J3", "J5", "S4", "S5", "S6", "S7", "C2", "C3", "C4", "B2", "B4", "L1"):
+    watched = ("J2", "J3", "J5", "S4", "S5", "S6", "S7", "C2", "C3", "C4", "B2", "B4", "L1")
+    for other in (*watched, "T2", "T3", "T4"):
         assert f"| {other} |" in page
     for number in range(1, 5):
         assert f"INV_00{number}" in page

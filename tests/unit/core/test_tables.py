@@ -18,6 +18,7 @@ from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, LeaseId, Position, WorkerId
 from holdfast.core.job import state_of
 from holdfast.core.lease import LeaseState
+from holdfast.core.schedule import Definition, Timing
 from holdfast.core.seen import MOVES
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
@@ -64,6 +65,9 @@ def a_kill(stage: Stage) -> e.TasksKilled:
     return _killed(an_end(stage))
 
 
+A_DEFINITION = Definition(
+    timing=Timing(every_ms=1_000), spec=JobSpec(name="", kind="", target=""), count=1
+)
 ONE = (e.Span(Index(0), Index(0)),)
 
 # What befalls a task. Each maker names task j/0, under the lease it is or was last held by.
@@ -137,6 +141,19 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
         scope="user", name="ann", running=1, starts=0, per_ms=0, weight=1
     ),
     e.LimitCleared: lambda _: e.LimitCleared(scope="user", name="ann"),
+    e.ScheduleSet: lambda _: e.ScheduleSet(
+        name="s", definition=A_DEFINITION, next_wall=Instant(10**7)
+    ),
+    e.ScheduleRemoved: lambda _: e.ScheduleRemoved(name="s"),
+    e.SchedulePaused: lambda _: e.SchedulePaused(name="s", reason=""),
+    e.ScheduleResumed: lambda _: e.ScheduleResumed(name="s", next_wall=Instant(10**7)),
+    e.ScheduleFired: lambda _: e.ScheduleFired(
+        name="s", at_wall=Instant(10**6), next_wall=Instant(10**7), job_id=JOB, cause="due"
+    ),
+    e.ScheduleSkipped: lambda _: e.ScheduleSkipped(
+        name="s", from_wall=Instant(1), until_wall=Instant(2), count=2, why="missed",
+        next_wall=Instant(3),
+    ),
 }  # fmt: skip
 
 

@@ -1,51 +1,33 @@
 """Why a task is where it is: every reason by itself, and reasons that hold together."""
 
-from typing import Any
-
 import pytest
 
-from holdfast.core.ids import Instant
-from holdfast.core.spec import JobSpec
+from holdfast.core.errors import BrokenInvariant
+from holdfast.core.placing import WAIT
 from holdfast.core.task import TaskState
 from holdfast.scheduler.explain import (
-    CORDONED,
-    DRAINING,
-    OPEN,
-    SILENT,
-    Desk,
     Group,
     JobSituation,
     Pause,
-    Reason,
-    Situation,
-    amount,
+    Reached,
+    Tie,
+    Troop,
     explain,
     explain_job,
-    span,
 )
-
-NOW, WALL = Instant(1_000_000), Instant(9_000_000)
-ROOMY = Desk(name="w1")
-FULL = Desk(name="w2", free_slots=0, free_cpus_milli=0)
-
-
-def a_spec(**needs: Any) -> JobSpec:
-    return JobSpec(name="j", kind="command", target="true", **needs)
+from holdfast.scheduler.ledger import Bound
+from holdfast.scheduler.reasons import Reason, amount, quantity, span
+from holdfast.testing.situations import FULL, NOW, WALL, a_spec, here, only
 
 
-def here(**rest: Any) -> Situation:
-    spec = rest.pop("spec", a_spec())
-    known = {"state": TaskState.WAITING, "desks": (ROOMY,), **rest}
-    return Situation(job_id="5", task="5/3", spec=spec, now=NOW, wall=WALL, **known)
+def test_what_a_plan_would_place_is_next_whatever_else_there_is() -> None:
+    assert only(here(is_next=True)).code == "next"
+    assert only(here(is_next=True, desks=(FULL,))).code == "next"
 
 
-def only(situation: Situation) -> Reason:
-    (reason,) = explain(situation)
-    return reason
-
-
-def test_with_room_and_nothing_in_its_way_a_task_is_next() -> None:
-    assert only(here()).code == "next"
+def test_with_room_and_nothing_in_its_way_a_task_that_is_not_next_stands_in_line() -> None:
+    reason = only(here())
+    assert (reason.code, reason.command) == ("in_line", "holdfast task list 5 --state waiting")
 
 
 def test_a_task_with_a_delay_has_not_begun() -> None:
@@ -53,7 +35,7 @@ def test_a_task_with_a_delay_has_not_begun() -> None:
     assert (reason.code, reason.until) == ("not_begun", WALL + 90_000)
     assert reason.sentence == "It was asked to begin later, in 1m 30s."
     assert reason.command == "holdfast task reschedule 5/3 --now"
-    assert only(here(not_before=NOW)).code == "next"
+    assert only(here(not_before=NOW)).code == "in_line"
 
 
 def test_a_task_that_waits_for_the_calendar_has_not_begun() -> None:
@@ -81,94 +63,55 @@ def test_a_job_that_runs_as_many_as_it_may_is_told() -> None:
     reason = only(here(spec=a_spec(max_parallel=2), active=2))
     assert reason.code == "max_parallel"
     assert "at most 2 tasks at once, and 2 are under way" in reason.sentence
-    assert only(here(spec=a_spec(max_parallel=2), active=1)).code == "next"
+    assert only(here(spec=a_spec(max_parallel=2), active=1)).code == "in_line"
 
 
 def test_a_server_that_leaves_gives_nothing_out() -> None:
     assert only(here(is_granting=False)).code == "server_leaving"
 
 
-def test_without_workers_nothing_runs() -> None:
-    reason = only(here(desks=()))
-    assert (reason.code, reason.command) == ("no_worker", "holdfast worker start")
+def test_what_a_job_comes_after_is_told_and_what_cannot_come_true_any_more() -> None:
+    ties = (Tie("7", "success"), Tie("8/2", "finish"), Tie("9", "failure", is_dead=True))
+    opened, dead = explain(here(ties=ties, fate=WAIT))
+    assert (opened.code, opened.jobs) == ("dependency", ("7", "8/2"))
+    assert opened.sentence == "It comes after the success of 7, the finish of 8/2."
+    assert opened.command == "holdfast job explain 7"
+    assert (dead.code, dead.command) == ("dependency_failed", "holdfast job retry 9")
+    told = "What it comes after did not come true: the failure of 9, and it waits all the same."
+    assert dead.sentence == told
 
 
-@pytest.mark.parametrize(
-    ("needs", "told"),
-    [
-        ({"cpus_milli": 2_500}, "2.5 cpus where the largest has 1"),
-        ({"memory_bytes": 3 << 30}, "3Gi of memory where the most is 0 bytes"),
-        ({"gpus": 1}, "1 gpus where the most is 0"),
-        (
-            {"cpus_milli": 2_000, "gpus": 8},
-            "2 cpus where the largest has 1 and 8 gpus where the most is 0",
-        ),
-    ],
-)
-def test_what_needs_more_than_any_worker_has_is_told_with_what(
-    needs: dict[str, int], told: str
-) -> None:
-    reason = only(here(spec=a_spec(**needs)))
-    assert (reason.code, reason.command) == ("too_large", "holdfast worker list")
-    assert reason.sentence == f"It fits on none of the one worker there is: it needs {told}."
-
-
-def test_what_fits_on_no_single_worker_is_too_large_though_each_need_is_met_somewhere() -> None:
-    desks = (Desk(name="a", cpus_milli=4_000), Desk(name="b", gpus=1))
-    reason = only(here(spec=a_spec(cpus_milli=4_000, gpus=1), desks=desks))
-    assert reason.code == "too_large"
-    assert "4 cpus, 0 bytes of memory and 1 gpus, all on one worker" in reason.sentence
-
-
-@pytest.mark.parametrize(
-    "full",
-    [
-        FULL,
-        Desk(name="w2", free_cpus_milli=999),
-        Desk(name="w2", memory_bytes=8, free_memory_bytes=0),
-        Desk(name="w2", gpus=1, free_gpus=0),
-    ],
-)
-def test_workers_that_are_full_are_busy(full: Desk) -> None:
-    spec = a_spec(memory_bytes=min(8, full.memory_bytes), gpus=full.gpus)
-    reason = only(here(spec=spec, desks=(full,)))
-    assert reason.code == "workers_busy"
-    assert reason.sentence == "One worker that it fits on (w2) is busy."
-
-
-@pytest.mark.parametrize(
-    ("standing", "command"),
-    [
-        (CORDONED, "holdfast worker uncordon w9"),
-        (DRAINING, "holdfast worker uncordon w9"),
-        (SILENT, "holdfast worker list"),
-    ],
-)
-def test_workers_that_take_nothing_are_told_by_why(standing: str, command: str) -> None:
-    reason = only(here(desks=(Desk(name="w9", standing=standing),)))
-    assert (reason.code, reason.command) == (f"workers_{standing}", command)
-    assert reason.sentence == f"One worker that it fits on (w9) is {standing}."
-
-
-def test_workers_are_counted_by_what_keeps_each_from_it_and_those_too_small_left_out() -> None:
-    spec = a_spec(cpus_milli=1_000)
-    small = Desk(name="s", cpus_milli=500, free_cpus_milli=500)
-    desks = (
-        small,
-        *(Desk(name=f"b{n}", standing=OPEN, free_slots=0) for n in range(5)),
-        *(Desk(name=f"c{n}", standing=CORDONED) for n in range(2)),
-        Desk(name="d", standing=DRAINING),
-        Desk(name="e", standing=SILENT),
+def test_a_bound_is_told_with_who_holds_what_it_allows() -> None:
+    full = Reached(Bound(("user", "ann"), 3, 0), (("7", 2), ("8", 1)))
+    rate = Reached(Bound(("key", "db"), 0, 0, is_rate=True))
+    running, starts = explain(here(reached=(full, rate)))
+    assert (running.code, running.jobs) == ("limit_user", ("7", "8"))
+    assert running.sentence == (
+        "User ann runs at most 3 at once, and those are 2 of job 7, 1 of job 8."
     )
-    told = explain(here(spec=spec, desks=desks))
-    assert [reason.code for reason in told] == [
-        "workers_busy", "workers_cordoned", "workers_draining", "workers_silent",
-    ]  # fmt: skip
-    busy = "5 workers that it fits on (b0, b1, b2 and 2 more) are busy."
-    assert told[0].sentence == busy
-    assert told[1].sentence == "2 workers that it fits on (c0, c1) are cordoned."
-    assert told[1].command == "holdfast worker list"
-    assert only(here(desks=(*desks, ROOMY))).code == "next"
+    assert running.command == "holdfast limit show user/ann"
+    assert (starts.code, starts.command) == ("rate_key", "holdfast limit show key/db")
+
+
+def test_a_gang_waits_for_all_of_it_and_for_room_for_all_of_it() -> None:
+    absent = only(here(troop=Troop(4, 3, 9)))
+    assert absent.code == "gang_not_ready"
+    assert absent.sentence == "All 4 of its gang start at once, and 3 could start now."
+    crowded = only(here(troop=Troop(4, 4, 3, "zone")))
+    assert crowded.code == "gang_room"
+    assert crowded.sentence == (
+        "All 4 of its gang start at once on workers of one zone; there is room for 3."
+    )
+    assert only(here(troop=Troop(4, 4, 4))).code == "in_line"
+
+
+def test_what_is_free_may_be_kept_for_others() -> None:
+    reason = only(here(before=("7", "8")))
+    assert (reason.code, reason.jobs) == ("kept_for_others", ("7", "8"))
+    assert reason.command == "holdfast job explain 7"
+    assert only(here(before=("7",), is_next=True, ahead=3)).sentence == (
+        "A worker has room for it: it is about to be given out, after 3 before it."
+    )
 
 
 def test_everything_that_holds_a_task_up_is_told() -> None:
@@ -234,6 +177,17 @@ def test_a_job_tells_each_reason_once_with_how_many_tasks_it_is_about() -> None:
     ]  # fmt: skip
 
 
+def test_a_job_tells_two_bounds_apart_and_two_times_once() -> None:
+    full = Reached(Bound(("key", "db"), 1, 0))
+    other = Reached(Bound(("key", "disk"), 1, 0))
+    later = here(not_before=NOW + 1, not_before_wall=WALL + 1, reached=(full, other))
+    told = explain_job(JobSituation(job_id="5", groups=(Group(4, later), Group(1, later))))
+    assert [(reason.code, reason.tasks) for reason in told] == [
+        ("not_begun", 5), ("limit_key", 5), ("limit_key", 5),
+    ]  # fmt: skip
+    assert told[1].command != told[2].command
+
+
 def test_a_job_that_is_fed_further_says_so_and_one_that_has_ended_how() -> None:
     (fed,) = explain_job(JobSituation(job_id="5", sealed=False))
     assert fed.code == "open"
@@ -244,7 +198,26 @@ def test_a_job_that_is_fed_further_says_so_and_one_that_has_ended_how() -> None:
     assert failed.command == "holdfast job retry 5"
 
 
+def test_where_attempts_are_ended_for_it_that_is_said() -> None:
+    busy, making = explain(here(desks=(FULL,), ends_on=("w2",)))
+    assert (busy.code, making.code, making.workers) == ("workers_busy", "making_room", ("w2",))
+
+
+def test_a_gang_needs_all_its_room_under_a_bound() -> None:
+    gang = Troop(3, 3, 9)
+    assert only(here(troop=gang, spec=a_spec(max_parallel=4), active=2)).code == "max_parallel"
+    assert only(here(troop=gang, spec=a_spec(max_parallel=5), active=2)).code == "in_line"
+
+
+def test_a_reason_that_is_in_no_table_is_no_reason() -> None:
+    with pytest.raises(BrokenInvariant):
+        Reason(code="whatever", sentence="So.")
+
+
 def test_spans_and_amounts_are_short() -> None:
+    assert [quantity(name, 1_500) for name in ("cpus", "gpus", "licence")] == [
+        "1.5 cpus", "1500 gpus", "1.5 licence",
+    ]  # fmt: skip
     assert [span(ms) for ms in (-5, 999, 59_900, 3_599_000, 86_399_000, 90_000_000)] == [
         "0ms", "999ms", "59.9s", "59m 59s", "23h 59m", "1d 1h",
     ]  # fmt: skip

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.core import commands as c
+from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
 from holdfast.core.decide import (
     fleet,
@@ -12,6 +13,7 @@ from holdfast.core.decide import (
     opening,
     operator,
     reports,
+    schedules,
     tenure,
     tick,
     ties,
@@ -57,6 +59,13 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.PreemptAttempts: tenure.preempt,
     c.SetLimit: fleet.set_limit,
     c.ClearLimit: fleet.clear_limit,
+    s.SetSchedule: schedules.set_schedule,
+    s.RemoveSchedule: schedules.remove_schedule,
+    s.PauseSchedule: schedules.pause_schedule,
+    s.ResumeSchedule: schedules.resume_schedule,
+    s.FireSchedule: schedules.fire,
+    s.SkipInstants: schedules.skip,
+    s.BackfillSchedule: schedules.backfill,
 }
 
 

@@ -1,0 +1,110 @@
+"""The workers of one moment, as far as anybody knows them: those that a server hears of, or those
+that the notes beside a log tell of."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from holdfast.coordinator.exchanges import Exchanges
+from holdfast.coordinator.placement import Known, outlook_of
+from holdfast.coordinator.seats import Paces, Worker
+from holdfast.coordinator.settings import Settings
+from holdfast.core.ids import Instant
+from holdfast.core.ready import Row
+from holdfast.core.state import State
+from holdfast.scheduler.aging import Aging
+from holdfast.scheduler.desks import CORDONED, DRAINING, OPEN, SILENT
+from holdfast.scheduler.ledger import Name
+from holdfast.scheduler.plan import Outlook
+
+
+class Crew(Protocol):
+    """`is_granting`: whether anything is given out at all."""
+
+    @property
+    def is_granting(self) -> bool: ...
+
+    @property
+    def paces(self) -> Paces: ...
+
+    def workers(self) -> Iterable[Worker]:
+        """Those that have not left."""
+        ...
+
+    def standing(self, worker: Worker) -> str:
+        """Whether it takes work, and why not."""
+        ...
+
+    def outlook(self, guests: Iterable[Row] = ()) -> Outlook:
+        """What a plan is made from, were everybody that takes work asking for it now."""
+        ...
+
+    def tokens(self) -> Mapping[Name, int]:
+        """How many of what is bounded in time may start now, where anybody knows."""
+        ...
+
+
+class LiveCrew:
+    """The workers that a server knows."""
+
+    def __init__(self, state: State, exchanges: Exchanges) -> None:
+        self._state = state
+        self._exchanges = exchanges
+
+    @property
+    def is_granting(self) -> bool:
+        return self._exchanges.granting
+
+    @property
+    def paces(self) -> Paces:
+        return self._exchanges.placement.paces
+
+    def workers(self) -> list[Worker]:
+        return [worker for worker in self._exchanges.workers.values() if not worker.has_left]
+
+    def standing(self, worker: Worker) -> str:
+        if not self._exchanges.registry.is_alive(worker):
+            return SILENT
+        if worker.draining:
+            return DRAINING
+        return CORDONED if worker.worker in self._state.cordoned else OPEN
+
+    def outlook(self, guests: Iterable[Row] = ()) -> Outlook:
+        able = [
+            worker
+            for worker in self.workers()
+            if self.is_granting and self.standing(worker) == OPEN
+        ]
+        return self._exchanges.placement.outlook(able, guests=guests)
+
+    def tokens(self) -> Mapping[Name, int]:
+        return self._exchanges.placement.tokens()
+
+
+class NotedCrew:
+    """The workers that were noted at a moment of the past. How long tasks take, and what may start
+    in a span of time, was noted by nobody."""
+
+    is_granting = True
+
+    def __init__(self, state: State, now: Instant, noted: Sequence[tuple[Worker, str]]) -> None:
+        self.paces = Paces()
+        self._state = state
+        self._now = now
+        self._noted = {worker.worker: (worker, standing) for worker, standing in noted}
+
+    def workers(self) -> list[Worker]:
+        return [worker for worker, _ in self._noted.values()]
+
+    def standing(self, worker: Worker) -> str:
+        told = self._noted[worker.worker][1]
+        is_cordoned = worker.worker in self._state.cordoned
+        return CORDONED if told == OPEN and is_cordoned else told
+
+    def outlook(self, guests: Iterable[Row] = ()) -> Outlook:
+        able = [worker for worker in self.workers() if self.standing(worker) == OPEN]
+        aging = Aging(Settings().aging_ms)
+        known = Known(self._state, self._now, self.workers(), self.paces, aging)
+        return outlook_of(known, able, guests=guests)
+
+    def tokens(self) -> Mapping[Name, int]:
+        return {}

@@ -1,0 +1,56 @@
+"""What a plan made at this moment would do: the same plan that a round makes, and nothing of it
+is carried out."""
+
+from typing import Final
+
+from holdfast.core.ids import Index, JobId
+from holdfast.core.job import Job
+from holdfast.core.ready import Row
+from holdfast.core.shape import Shape, shape_of
+from holdfast.scheduler.plan import Outlook, plan
+
+MOST_BEFORE: Final = 10
+
+
+class Foresight:
+    """The plan, were every worker that takes work asking for it now."""
+
+    def __init__(self, outlook: Outlook) -> None:
+        for seat in outlook.seats:
+            seat.is_listening = True
+        self._ranks = {_key(row): outlook.rank_of(row) for row in outlook.rows}
+        self._counts = {_key(row): row.count for row in outlook.rows}
+        self._plan = plan(outlook)
+        self.placed: dict[JobId, set[Index]] = {}
+        for pick in self._plan.picks:
+            self.placed.setdefault(pick.job_id, set()).update(pick.indices)
+        for gang in self._plan.gangs:
+            self.placed[gang.job_id] = {member.index for member in gang.members}
+
+    def is_next(self, job: Job, index: Index) -> bool:
+        return index in self.placed.get(job.job_id, ())
+
+    def before(self, job: Job) -> tuple[JobId, ...]:
+        """The jobs that found no room and go before this one."""
+        rank = self._ranks.get((job.spec.priority, shape_of(job)), job.spec.priority)
+        found = [
+            row.head.job_id
+            for row in self._plan.waiting
+            if row.head is not None and row.head is not job and self._ranks[_key(row)] >= rank
+        ]
+        return tuple(found[:MOST_BEFORE])
+
+    def ahead(self, job: Job) -> int:
+        """How many jobs stand in rows of a higher rank."""
+        mine = (job.spec.priority, shape_of(job))
+        rank = self._ranks.get(mine, job.spec.priority)
+        return sum(self._counts[key] for key, other in self._ranks.items() if other > rank)
+
+    def ends_on(self, job: Job) -> tuple[str, ...]:
+        """The workers where attempts would be ended for it."""
+        ended = {each.worker for each in self._plan.evictions if each.job_id == job.job_id}
+        return tuple(sorted(ended))
+
+
+def _key(row: Row) -> tuple[int, Shape]:
+    return row.priority, row.shape

@@ -1,0 +1,149 @@
+"""Every reason there is, by the code that stays: what it means, and what would change it."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+
+class Code(Struct, frozen=True):
+    """`means` in one sentence, `cure` what would make the task run, or that nothing need be
+    done."""
+
+    means: str
+    cure: str
+
+
+CODES: Final[Mapping[str, Code]] = {
+    "next": Code(
+        "A worker has room for it: the next round gives it out.",
+        "Nothing: it is about to start.",
+    ),
+    "in_line": Code(
+        "There is room, and tasks of its own job or of others that came before it are given out "
+        "first.",
+        "It moves up as they start; a higher --priority goes before them.",
+    ),
+    "kept_for_others": Code(
+        "There is room, and it is kept for something more urgent that waits for more of it.",
+        "It runs when those have started, or beside them where there is more room; a higher "
+        "--priority goes before them.",
+    ),
+    "making_room": Code(
+        "Attempts of lower priority are being ended so that it fits.",
+        "Nothing: it starts when they have ended.",
+    ),
+    "dependency": Code(
+        "Its job comes after another job or task that has not ended yet.",
+        "It runs when what it comes after has ended as it should.",
+    ),
+    "dependency_failed": Code(
+        "What its job comes after ended in another way, and can no longer come true by itself.",
+        "Retry what it comes after, or cancel it.",
+    ),
+    "not_begun": Code(
+        "It was asked not to begin before a time that has not come.",
+        "Wait, or reschedule it to now.",
+    ),
+    "backing_off": Code(
+        "An attempt failed or was lost, and the pause before the next one is not over.",
+        "Wait, or reschedule it to now.",
+    ),
+    "queue_paused": Code(
+        "Somebody paused its queue.",
+        "Resume the queue.",
+    ),
+    "max_parallel": Code(
+        "Its job runs as many tasks at once as it was told to.",
+        "It runs when another task of its job ends; retry the job with a higher --max-parallel.",
+    ),
+    "limit_namespace": Code(
+        "Its namespace runs as many tasks at once as a limit allows.",
+        "It runs when one of those that hold the limit ends, or when the limit is raised.",
+    ),
+    "limit_user": Code(
+        "Its user runs as many tasks at once as a limit allows.",
+        "It runs when one of those that hold the limit ends, or when the limit is raised.",
+    ),
+    "limit_key": Code(
+        "As many tasks as may hold one of its keys at once hold it.",
+        "It runs when one of those that hold the key ends, or when the limit is raised.",
+    ),
+    "rate_namespace": Code(
+        "As many tasks of its namespace have started as may in a span of time.",
+        "It runs when the span has passed, or when the limit is raised.",
+    ),
+    "rate_user": Code(
+        "As many tasks of its user have started as may in a span of time.",
+        "It runs when the span has passed, or when the limit is raised.",
+    ),
+    "rate_key": Code(
+        "As many tasks with one of its keys have started as may in a span of time.",
+        "It runs when the span has passed, or when the limit is raised.",
+    ),
+    "server_leaving": Code(
+        "The server is being stopped and gives nothing out.",
+        "It runs when a server is started again.",
+    ),
+    "no_worker": Code(
+        "No worker is connected.",
+        "Start a worker.",
+    ),
+    "constraint_unmet": Code(
+        "What it requires of a worker's attributes holds on none of those that are connected.",
+        "Start a worker with such attributes, or retry the job with other constraints.",
+    ),
+    "too_large": Code(
+        "No worker has all that it needs, even when nothing else runs there.",
+        "Start a worker that has as much, or retry the job with less.",
+    ),
+    "workers_busy": Code(
+        "Workers that it fits on have something else to do.",
+        "It runs when what runs there ends; more workers make that sooner.",
+    ),
+    "workers_cordoned": Code(
+        "Workers that it fits on are cordoned: they are given nothing new.",
+        "Uncordon a worker.",
+    ),
+    "workers_draining": Code(
+        "Workers that it fits on are draining: they finish what they have and take nothing new.",
+        "Uncordon a worker, or start another.",
+    ),
+    "workers_silent": Code(
+        "Workers that it fits on have not been heard of for a while.",
+        "Look at their machines and their network, or start another.",
+    ),
+    "workers_avoided": Code(
+        "It failed on this worker a moment ago, and another one would do.",
+        "It runs when the other one has room.",
+    ),
+    "workers_unknown": Code(
+        "Nobody can say which workers there were: the notes of the fleet do not reach back so "
+        "far, or there are none.",
+        "Ask a running server, or look at a later moment.",
+    ),
+    "gang_not_ready": Code(
+        "The tasks of its gang start together, and some of them cannot start yet.",
+        "It runs when the last of them can.",
+    ),
+    "gang_room": Code(
+        "The tasks of its gang start together, and there is not room for all of them at once.",
+        "It runs when there is room for all; more workers, or fewer tasks, make that sooner.",
+    ),
+    "held": Code(
+        "A worker has it.",
+        "Nothing: it runs, or is about to.",
+    ),
+    "delivering": Code(
+        "It has a result, and what that owes others is being delivered.",
+        "Nothing: it ends when that is done.",
+    ),
+    "finished": Code(
+        "It has ended.",
+        "Where it failed: retry the job.",
+    ),
+    "open": Code(
+        "The job is still being fed, so that it cannot end yet.",
+        "It ends when its feeder says that there is no more.",
+    ),
+}  # fmt: skip
