@@ -11,6 +11,7 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.recovery import opening, recover
+from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
@@ -21,7 +22,6 @@ from holdfast.core.ids import Instant, Position
 from holdfast.core.invariants import Watch, check
 from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
-from holdfast.scheduler.aging import AGING_MS
 from holdfast.wal import MemoryLog
 
 KEEP_FINISHED = 10_000
@@ -37,7 +37,7 @@ class Service:
         *,
         term_ms: int = 0,
         keep_finished: int = KEEP_FINISHED,
-        aging_ms: int = AGING_MS,
+        aging_ms: int = Settings().aging_ms,
     ) -> None:
         self.clock = clock
         self.dice = dice
