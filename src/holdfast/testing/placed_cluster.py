@@ -36,7 +36,7 @@ RACKS: Final = {"w0": "a", "w1": "a", "w2": "b", "w3": "b"}
 WISHES: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"gang": 3},
-    {"gang": 2, "gang_by": "rack"},
+    {"gang": 2, "gang_by": "rack", "memory_bytes": MEMORY // 2 + 1},
     {"gang": 3, "priority": 1},
     {"constraints": (Constraint("rack", "eq", ("a",)),)},
     {"constraints": (Constraint("rack", "ne", ("a",)), Constraint("rack", "eq", ("a",), 10))},
