@@ -54,3 +54,27 @@ def test_what_is_not_there_is_not_explained(served, call) -> None:
     job_id = submitted(call)
     assert call("task", "explain", f"{job_id}/7").code == 4
     assert call("job", "cancel", job_id).code == 0
+
+
+def test_what_everything_waits_for_is_counted_listed_and_found_in_the_folder(
+    served, call, hand
+) -> None:
+    first = submitted(call)
+    taken = hand.take()
+    job_id = submitted(call, "--cpus", "512", "--array", "3")
+    told = json.loads(call("explain", "--summary", "-o", "json").out)
+    counted = {each["code"]: each["tasks"] for each in told["reasons"]}
+    assert counted["too_large"] == 3
+    assert "too_large" in call("explain", "--summary").out
+    (row,) = [each for each in call("job", "list").out.splitlines() if each.startswith(job_id)]
+    assert row.split()[-1] == "too_large"
+    every = call("explain", job_id, "-vv").out
+    assert f"  {hand.name}: it has " in every
+    # The folder says the same, without the server, from the notes of its fleet.
+    key = call("explain", job_id, "--level", "0").out
+    assert key.startswith(f"job {job_id} is PENDING: It fits on no worker: it needs 512 cpus")
+    assert call("explain", job_id, "--level", "0", "--data", served.data).out == key
+    hand.succeed(*taken)
+    assert call("job", "cancel", job_id).code == 0
+    ended = call("explain", first, "--level", "0").out
+    assert ended == f"job {first} is SUCCEEDED: It ended SUCCEEDED.\n"

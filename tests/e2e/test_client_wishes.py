@@ -174,3 +174,14 @@ def test_a_worker_of_its_own_gives_its_resources_out_no_further_than_they_go(
         job = hf.map(wished(chores.crowd_pair), [(n, here) for n in range(6)])
         assert list(job.results()) == list(range(6))
         assert chores.most_at_once(Path(here)) == 1
+
+
+def test_a_task_says_in_which_queue_and_namespace_it_waits(hf: holdfast.Holdfast) -> None:
+    """Two namespaces with a limit of one each: one of them does not hold the other up."""
+    for name in ("red", "blue"):
+        hf.set_limit(f"namespace/{name}", running=1)
+    red = hf.map(task(namespace="red", queue="quick")(chores.square), range(4))
+    blue = hf.map(task(namespace="blue")(chores.square), range(4))
+    assert sorted(red.results()) == sorted(blue.results()) == [0, 1, 4, 9]
+    with pytest.raises(ValueError, match="namespace cannot be empty"):
+        task(namespace="")

@@ -1,5 +1,6 @@
 """Looking at everything that waits, a portion at a time."""
 
+import time
 from typing import Final
 
 from holdfast.api.call import Call
@@ -10,6 +11,8 @@ from holdfast.coordinator.surroundings import Surroundings
 from holdfast.core.state import State
 
 PORTION_JOBS: Final = 2_000
+PORTION_S: Final = 0.02
+"""After so many jobs, or so long, others have their turn."""
 
 
 async def counted(call: Call) -> Census:
@@ -18,10 +21,11 @@ async def counted(call: Call) -> Census:
     cursor: int | None = None
 
     def portion(state: State) -> int | None:
-        done = 0
+        done, began = 0, time.perf_counter()
         for looks, (position, job) in enumerate(call.service.line.before(state, cursor)):
             done += census.take(job)
-            if looks + 1 >= PORTION_JOBS or done >= PORTION_TASKS:
+            is_long = time.perf_counter() - began > PORTION_S
+            if is_long or looks + 1 >= PORTION_JOBS or done >= PORTION_TASKS:
                 return position
         return None
 

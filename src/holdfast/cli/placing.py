@@ -2,8 +2,8 @@
 
 from holdfast.cli.output import View
 from holdfast.core.ids import JobId
-from holdfast.core.placing import ALL_TASKS, After, Constraint
-from holdfast.wire.wishes import after_text, constraint_text
+from holdfast.core.placing import ALL_TASKS, After, Constraint, constraint_text
+from holdfast.wire.wishes import after_text
 
 
 def tied(view: View) -> list[tuple[str, object]]:

@@ -19,6 +19,7 @@ from holdfast.cli.wishes import place, placed, resolve, tie, tied
 from holdfast.core.decide.wishes import spec_problem
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import Command, Submit
+from holdfast.wire.http import Unreachable
 from holdfast.wire.specs import spec_of
 from holdfast.wire.wishes import ties_of
 
@@ -115,9 +116,7 @@ def submit(
     if dry_run:
         if asked["bundle"]:
             body.bundle = digest_of(asked["bundle"])
-        with asking(server, token_file) as asker:
-            told = asker.post("jobs", body=body, dry_run="true")
-            _preview(body, told, form, asker.options)
+        _preview(body, form, *_foreseen(server, token_file, body))
         return 0
     with asking(server, token_file) as asker:
         if asked["bundle"]:
@@ -206,11 +205,25 @@ def check(body: Submit) -> None:
         raise click.UsageError(problem)
 
 
-def _preview(body: Submit, told: View, form: str, options: str) -> None:
+def _foreseen(
+    server: str | None, token_file: Path | None, body: Submit
+) -> tuple[View | None, str]:
+    """What a server says would become of it, and what leads to that server; nothing where none
+    answers: what would be asked can be shown all the same."""
+    try:
+        with asking(server, token_file) as asker:
+            resolve(body, asker)
+            told = asker.post("jobs", body=body, dry_run="true")
+            return {name: value for name, value in told.items() if name != "schema"}, asker.options
+    except Unreachable:
+        return None, ""
+
+
+def _preview(body: Submit, form: str, told: View | None, options: str) -> None:
     view: View = msgspec.to_builtins(body)
     view["kind"] = body.kind
     if form in FOR_PROGRAMS:
-        view["foreseen"] = {name: value for name, value in told.items() if name != "schema"}
+        view["foreseen"] = told
         FOR_PROGRAMS[form](view)
         return
     from holdfast.cli.explaining import foreseen_text
@@ -219,7 +232,9 @@ def _preview(body: Submit, told: View, form: str, options: str) -> None:
     fields = [("command", msgspec.json.encode(command.argv).decode())]
     fields += [(name.replace("_", " "), value) for name, value in view.items() if name != "command"]
     fields += [("env", ", ".join(command.env)), ("cwd", command.cwd)]
-    emit(draw_fields(fields) + foreseen_text(told, options))
+    emit(draw_fields(fields) + (foreseen_text(told, options) if told is not None else ""))
+    if told is None:
+        note("no server answered: nobody can say whether it would start")
     note("nothing was submitted")
 
 

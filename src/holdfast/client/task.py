@@ -9,7 +9,14 @@ from msgspec import Struct, structs
 
 from holdfast.client.placing import PLACING_WORDS, Texts, placing_from
 from holdfast.core.placing import ANYWHERE, Placing
-from holdfast.core.spec import DEFAULT_MAX_LOSSES, NO_LIMIT, JobSpec, RetryPolicy
+from holdfast.core.spec import (
+    DEFAULT_MAX_LOSSES,
+    DEFAULT_NAMESPACE,
+    DEFAULT_QUEUE,
+    NO_LIMIT,
+    JobSpec,
+    RetryPolicy,
+)
 from holdfast.wire.amounts import Duration, duration_ms, size_bytes, text, whole
 
 P = ParamSpec("P")
@@ -37,6 +44,8 @@ class Options(Struct, frozen=True, kw_only=True):
     max_parallel: int | None = None
     max_failed_tasks: int | None = None
     priority: int = 0
+    queue: str = DEFAULT_QUEUE
+    namespace: str = DEFAULT_NAMESPACE
     name: str | None = None
     labels: dict[str, str] = {}
     pickle: bool = False
@@ -56,6 +65,9 @@ class Options(Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{name}={value!r} cannot be negative")
         whole(self.priority, "priority")
         text(self.name, "name")
+        for name in ("queue", "namespace"):
+            if not text(getattr(self, name), name):
+                raise ValueError(f"{name} cannot be empty")
         if not 0 <= self.cpus < MOST_CPUS:
             raise ValueError(f"cpus={self.cpus!r} must be between 0 and {MOST_CPUS}")
         for key, value in self.labels.items():
@@ -103,6 +115,8 @@ class Options(Struct, frozen=True, kw_only=True):
             max_parallel=self.max_parallel or 0,
             max_failed_tasks=NO_LIMIT if self.max_failed_tasks is None else self.max_failed_tasks,
             priority=self.priority,
+            queue=self.queue,
+            namespace=self.namespace,
             labels=tuple(sorted(self.labels.items())),
             placing=self.placing(),
         )
@@ -159,6 +173,8 @@ def task(
     max_parallel: int | None = ...,
     max_failed_tasks: int | None = ...,
     priority: int = ...,
+    queue: str = ...,
+    namespace: str = ...,
     name: str | None = ...,
     labels: dict[str, str] = ...,
     pickle: bool = ...,

@@ -8,13 +8,13 @@ from typing import Final
 
 from holdfast.coordinator.seats import Worker
 from holdfast.core.decision import Reason, Refused
+from holdfast.core.placing import constraint_text
 from holdfast.core.shape import Shape, spec_shape
 from holdfast.core.spec import JobSpec
 from holdfast.scheduler.fit import short_of, suits, unmet
 from holdfast.scheduler.gangs import groups
 from holdfast.scheduler.reasons import quantity
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
-from holdfast.wire.wishes import constraint_text
 
 SHOWN: Final = 5
 

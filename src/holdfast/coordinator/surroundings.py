@@ -68,6 +68,7 @@ class Surroundings:
         self._crew = crew
         self._codes: dict[tuple[Shape, str], str] = {}
         self._rows: dict[tuple[int, Shape], str] = {}
+        self._holding: dict[Name, tuple[tuple[str, int], ...]] = {}
         # What has slept until now is in line, as it is for the round that comes next.
         state.ready.wake(state.jobs, now)
 
@@ -220,13 +221,16 @@ class Surroundings:
                 yield Reached(bound, () if bound.is_rate else self._holders(bound.name))
 
     def _holders(self, name: Name) -> tuple[tuple[str, int], ...]:
-        """The jobs that hold what a bound allows, those with most first."""
+        """The jobs that hold what a bound allows, those with most first; found once."""
+        if name in self._holding:
+            return self._holding[name]
         held: Counter[str] = Counter()
         for holder in self._state.holders.values():
             for task in holder.leases.values():
                 if name in names_of(shape_of(self._state.jobs[task.job_id])):
                     held[task.job_id] += 1
-        return tuple(held.most_common(MOST_HOLDERS))
+        self._holding[name] = tuple(held.most_common(MOST_HOLDERS))
+        return self._holding[name]
 
     def _avoided(self, shape: Shape, task: Task | None) -> str:
         """The worker that failed it, while another would do."""

@@ -14,6 +14,12 @@ SPREAD: Final = "spread"
 
 OPERATORS: Final = ("eq", "ne", "in", "exists", "gt", "ge", "lt", "le")
 
+SIGNS: Final = {
+    "==": "eq", "=": "eq", "!=": "ne", ">=": "ge", "<=": "le", ">": "gt", "<": "lt",
+}  # fmt: skip
+WRITTEN: Final = {operator: sign for sign, operator in SIGNS.items() if sign != "="}
+"""Operators as people write them, and back."""
+
 SUCCESS: Final = "success"
 FINISH: Final = "finish"
 FAILURE: Final = "failure"
@@ -37,6 +43,13 @@ class Constraint(Struct, frozen=True, array_like=True, gc=False):
     operator: str
     values: tuple[str, ...] = ()
     weight: int = REQUIRED
+
+
+def constraint_text(constraint: Constraint) -> str:
+    """A constraint as people write it: `zone == eu`, a preference with its weight in front."""
+    told = [constraint.attribute, WRITTEN.get(constraint.operator, constraint.operator)]
+    told += [", ".join(constraint.values)] if constraint.values else []
+    return " ".join([*([str(constraint.weight)] if constraint.weight else []), *told])
 
 
 class Placing(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):

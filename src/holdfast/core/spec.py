@@ -6,6 +6,7 @@ from holdfast.core.placing import ANYWHERE, Placing
 
 DEFAULT_MAX_LOSSES = 10
 DEFAULT_QUEUE = "default"
+DEFAULT_NAMESPACE = "default"
 STOP = "stop"
 """For `on_disconnect`: the attempt is ended before its authority is."""
 NO_LIMIT = -1
@@ -54,7 +55,7 @@ class JobSpec(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
     max_parallel: int = 0
     max_failed_tasks: int = NO_LIMIT
     priority: int = 0
-    namespace: str = "default"
+    namespace: str = DEFAULT_NAMESPACE
     labels: tuple[tuple[str, str], ...] = ()
     queue: str = DEFAULT_QUEUE
     bundle: str = ""

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.core.ids import NEVER, Instant
-from holdfast.core.placing import Constraint
+from holdfast.core.placing import Constraint, constraint_text
 from holdfast.core.shape import Shape
 from holdfast.scheduler.claims import distance
 from holdfast.scheduler.fit import short_of, unmet
@@ -75,7 +75,7 @@ def obstacles(desk: Desk, shape: Shape, avoid: str = "") -> Obstacles:
 
 def against(found: Obstacles) -> tuple[str, ...]:
     """Everything that stands against it here, in words; nothing where there is room."""
-    told = [f"{spelled(wish)} does not hold" for wish in found.constraints]
+    told = [f"{constraint_text(wish)} does not hold" for wish in found.constraints]
     for name, (wanted, had) in found.lacking.items():
         has = "it has no slot" if name == SLOTS else f"it has {quantity(name, had)}"
         told.append(has if name == SLOTS else f"{has}, not {quantity(name, wanted)}")
@@ -160,7 +160,7 @@ def _unsuited(found: Sequence[Obstacles]) -> Iterator[Reason]:
     everyone = len(found)
     unmet_by: Counter[Constraint] = Counter(wish for each in found for wish in each.constraints)
     if unmet_by:
-        wishes = [(spelled(wish), count) for wish, count in unmet_by.most_common()]
+        wishes = [(constraint_text(wish), count) for wish, count in unmet_by.most_common()]
         told = "; ".join(f"{text} on {count} of {everyone}" for text, count in wishes)
         yield Reason(
             code="constraint_unmet",
@@ -211,11 +211,6 @@ def _busy(found: Sequence[Obstacles], shape: Shape, wall: Instant) -> Reason:
         counts=tuple(counts.most_common()),
         workers=names,
     )
-
-
-def spelled(wish: Constraint) -> str:
-    """`zone eq a`, `disk exists`, `zone in a,b`: as it is asked for."""
-    return " ".join(filter(None, (wish.attribute, wish.operator, ",".join(wish.values))))
 
 
 def _names(found: Iterable[Obstacles]) -> tuple[str, ...]:

@@ -16,7 +16,9 @@ from holdfast.core.placing import (
     FATES,
     OPERATORS,
     REQUIRED,
+    SIGNS,
     SUCCESS,
+    WRITTEN,
     After,
     Constraint,
     Placing,
@@ -24,10 +26,6 @@ from holdfast.core.placing import (
 from holdfast.wire import bodies
 from holdfast.wire.amounts import duration_ms
 
-SIGNS: Final = {
-    "==": "eq", "=": "eq", "!=": "ne", ">=": "ge", "<=": "le", ">": "gt", "<": "lt",
-}  # fmt: skip
-WRITTEN: Final = {operator: sign for sign, operator in SIGNS.items() if sign != "="}
 LIKED: Final = 1
 """What a preference weighs of which nothing else is said."""
 
@@ -72,13 +70,6 @@ def _is_operator(text: str) -> bool:
     """Whether this begins with an operator: the number before it is then an attribute's name."""
     first = text.split(None, 1)[0]
     return first[0] in "=!<>" or first in OPERATORS
-
-
-def constraint_text(constraint: Constraint) -> str:
-    """The same, as people write it."""
-    told = [constraint.attribute, WRITTEN.get(constraint.operator, constraint.operator)]
-    told += [", ".join(constraint.values)] if constraint.values else []
-    return " ".join([*([str(constraint.weight)] if constraint.weight else []), *told])
 
 
 def milli(amount: float, name: str) -> int:

@@ -8,11 +8,16 @@ import pytest
 from holdfast.cli.edits import edits_of
 from holdfast.wire.bodies import Edits
 
+# What would be asked is shown though nobody answers.
+pytestmark = pytest.mark.usefixtures("nobody_there")
+
 
 def preview(run, *options: object) -> dict:
     done = run("submit", "--dry-run", "-o", "json", *options, "--", "true")
     assert done.code == 0, done.err
-    return json.loads(done.out)
+    told = json.loads(done.out)
+    assert told.pop("foreseen") is None
+    return told
 
 
 def test_options_become_what_is_asked_for(run) -> None:
@@ -158,3 +163,9 @@ def test_limits_of_a_folder_are_read_at_any_moment(run, write, story) -> None:
     then = run("limit", "show", "key/k", "--data", folder, "--at", before)
     assert then.code == 4
     assert "holdfast limit list --data" in then.err
+
+
+def test_a_dry_run_without_a_server_says_that_nobody_can_tell(run) -> None:
+    done = run("submit", "--dry-run", "--", "true")
+    assert done.code == 0
+    assert "no server answered: nobody can say whether it would start" in done.err

@@ -69,7 +69,7 @@ def test_what_must_hold_and_holds_nowhere_is_told_beside_what_is_too_large() -> 
     desks = (a_desk("a", zone="north", gpus=1), a_desk("b"), a_desk("c", zone="east"))
     unmet, large = explain(here(spec=spec, desks=desks))
     assert (unmet.code, unmet.workers) == ("constraint_unmet", ("a", "b"))
-    told = "zone in east,west on 2 of 3; zone exists on 1 of 3"
+    told = "zone in east, west on 2 of 3; zone exists on 1 of 3"
     assert unmet.sentence == f"What it requires does not hold: {told}."
     assert (large.code, large.workers) == ("too_large", ("b", "c"))
 
@@ -171,7 +171,7 @@ def test_a_worker_is_told_with_everything_that_stands_against_the_task_there() -
     )
     assert dict(standing_of(here(spec=spec, desks=desks, avoid="b"))) == {
         "a": (
-            "zone eq east does not hold", "it has 0 gpus, not 1 gpus", "0.4 cpus of 1 cpus free",
+            "zone == east does not hold", "it has 0 gpus, not 1 gpus", "0.4 cpus of 1 cpus free",
             "no slot is free", "cordoned",
         ),
         "b": ("avoided, since it failed there",),

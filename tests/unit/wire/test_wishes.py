@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from holdfast.core.placing import ALL_TASKS, After, Constraint, Placing
+from holdfast.core.placing import ALL_TASKS, After, Constraint, Placing, constraint_text
 from holdfast.wire.bodies import After as AfterBody
 from holdfast.wire.bodies import Command, Edits, Submit
 from holdfast.wire.bodies import Constraint as ConstraintBody
@@ -13,7 +13,6 @@ from holdfast.wire.wishes import (
     after_of,
     after_text,
     constraint_of,
-    constraint_text,
     milli,
     ties_of,
 )
