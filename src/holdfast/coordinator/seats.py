@@ -138,8 +138,9 @@ class Worker(Struct):
                 free -= 1
         is_listening = self.send is not None
         return seat_of(
-            self.worker, self.incarnation, total, slots, attributes, is_listening=is_listening
-        )
+            self.worker, self.incarnation, total, slots, attributes, is_listening=is_listening,
+            is_known=self.hello is not None or not self.term_ms,
+        )  # fmt: skip
 
     def _add_helpers(self, held: dict[int, Slot]) -> None:
         """What waits in one slot may be run in another that was given the same shape before and
@@ -235,8 +236,12 @@ def held_by_all(state: State, known: Iterable[Worker]) -> dict[Shape, int]:
     workers = {(worker.worker, worker.incarnation): worker for worker in known}
     found: dict[Shape, int] = {}
     for key in workers.keys() | state.holders.keys():
-        worker = workers.get(key) or Worker(*key, Capacity(0, 0, 0, 0))
-        for slot in (worker.held_slots(state) or {}).values():
+        bare = Worker(*key, Capacity(0, 0, 0, 0))
+        held = workers.get(key, bare).held_slots(state)
+        if held is None:
+            # It holds more than anybody here remembers; what is recorded counts all the same.
+            held = bare.held_slots(state) or {}
+        for slot in held.values():
             if slot.shape is not None:
                 found[slot.shape] = found.get(slot.shape, 0) + 1
     return found

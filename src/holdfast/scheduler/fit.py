@@ -72,7 +72,10 @@ def suits(seat: Seat, shape: Shape) -> bool:
     """Whether the task could run here if nothing else did."""
     if not seat.slots or not seat.total.covers(shape):
         return False
-    return not shape.constraints or not unmet(seat.attributes, shape)
+    if not shape.constraints:
+        return True
+    # What somebody unknown is like is not known: that it lacks an attribute least of all.
+    return seat.is_known and not unmet(seat.attributes, shape)
 
 
 def short_of(have: Amounts, shape: Shape) -> dict[str, tuple[int, int]]:

@@ -108,7 +108,8 @@ class Seat(Struct):
     """One worker. `total` is all it has, `free` what no slot is held for, `open_slots` the numbers
     of slots that hold nothing, last first. `is_listening`: it waits for an answer, so that it can
     be given something at once. `is_barred`: what is free here is kept for something more urgent,
-    and no slot is given more of what it runs. `promised`: for whom attempts end here."""
+    and no slot is given more of what it runs. `promised`: for whom attempts end here. `is_known`:
+    it has said who it is, and so what its attributes are."""
 
     worker: WorkerId
     incarnation: int
@@ -121,6 +122,7 @@ class Seat(Struct):
     is_barred: bool = False
     claims: list[Claim] = field(default_factory=list)
     promised: list[tuple[Shape, int]] = field(default_factory=list)
+    is_known: bool = True
 
     def room(self, asker: Asker, most: int) -> int:
         """How many more slots it may open here, what others claim left aside."""
@@ -161,6 +163,7 @@ def seat_of(
     attributes: dict[str, str] | None = None,
     *,
     is_listening: bool = True,
+    is_known: bool = True,
 ) -> Seat:
     """The seat of a worker with these slots: what is free follows from them."""
     free = total.copy()
@@ -169,5 +172,6 @@ def seat_of(
             free.take(slot.shape)
     empty = [place for place, slot in enumerate(slots) if slot.shape is None]
     return Seat(
-        worker, incarnation, total, free, slots, empty[::-1], attributes or {}, is_listening
-    )
+        worker, incarnation, total, free, slots, empty[::-1], attributes or {}, is_listening,
+        is_known=is_known,
+    )  # fmt: skip

@@ -64,12 +64,15 @@ class Cluster:
         self._spins = 0
         self._checked = 0
         self._meddled: set[tuple[JobId, Index]] = set()
-        self.members = [Member(self, f"w{n}", 1, self.dice.randint(1, 3)) for n in range(workers)]
+        self.members = [self.hire(f"w{n}", 1, self.dice.randint(1, 3)) for n in range(workers)]
         for member in self.members:
             self.after(0, member.poll)
         for number in range(jobs):
             self.after(self.dice.randrange(WILD_MS // 2), partial(self._submit, f"key{number}"))
         self.after(self.dice.randrange(2_000), self._strike)
+
+    def hire(self, name: str, incarnation: int, slots: int) -> Member:
+        return Member(self, name, incarnation, slots)
 
     # --- time -----------------------------------------------------------------------------------
 
@@ -100,9 +103,9 @@ class Cluster:
             if not self._is_wild and self._is_settled():
                 break
             if self.clock.now() > start + WILD_MS + CALM_MS:
-                self.troubles.append(f"still unsettled: {self._unsettled()}")
+                self.troubles.append(f"still unsettled: {self.unsettled()}")
                 break
-        self._judge()
+        self.judge()
 
     def _turn(self) -> None:
         if self.service.turn():
@@ -163,20 +166,23 @@ class Cluster:
         """Ask until told yes. The key makes a second asking harmless."""
         if key in self.acknowledged:
             return
+        self.service.ask(self.wish(key), partial(self.told, key))
+        self.after(ASK_AGAIN_MS, partial(self._submit, key))
+
+    def wish(self, key: str) -> c.SubmitJob:
+        """What is submitted under this key, however often it is asked for."""
         if key not in self.wanted:
             count = self.dice.choice((1, 5, 20))
             self.wanted[key] = tuple(f"{key}:{n}".encode() for n in range(count))
-        command = c.SubmitJob(
+        return c.SubmitJob(
             spec=_spec(int(key[-1]) % (2 if self._only_crowds else 4)),
             key=key,
             digest=key.encode(),
             items=self.wanted[key],
             sealed=True,
         )
-        self.service.ask(command, partial(self._told, key))
-        self.after(ASK_AGAIN_MS, partial(self._submit, key))
 
-    def _told(self, key: str, decision: Decision) -> None:
+    def told(self, key: str, decision: Decision) -> None:
         if isinstance(decision, Accepted):
             self.acknowledged[key] = JobId(str(decision.answer))
 
@@ -209,13 +215,17 @@ class Cluster:
     def _strike(self) -> None:
         if not self._is_wild:
             return
-        blows = [self._freeze, self._cut_off]
+        self.dice.choice(self.blows())()
+        self.after(self.dice.randrange(1, 1_000 if self._only_crowds else 4_000), self._strike)
+
+    def blows(self) -> list[Action]:
+        """What may happen to anybody at any time."""
+        blows: list[Action] = [self._freeze, self._cut_off]
         if self._only_crowds:
             blows += [self._lose_power] + 8 * [self._take_away]
         elif not self._only_disconnects:
             blows += [self._lose_power, self._kill, self._drain, self._meddle]
-        self.dice.choice(blows)()
-        self.after(self.dice.randrange(1, 1_000 if self._only_crowds else 4_000), self._strike)
+        return blows
 
     def _lose_power(self) -> None:
         survives = self.service.writing and self.dice.random() < 0.5
@@ -241,7 +251,7 @@ class Cluster:
     def _replace(self, place: int) -> None:
         old = self.members[place]
         old.is_alive = False
-        new = Member(self, old.name, old.incarnation + 1, old.executor.slots)
+        new = self.hire(old.name, old.incarnation + 1, old.executor.slots)
         self.members[place] = new
         self.after(self.dice.choice((0, 500, 2 * TERM_MS)), new.poll)
         self._look_at(old)
@@ -271,9 +281,9 @@ class Cluster:
     # --- judging --------------------------------------------------------------------------------
 
     def _is_settled(self) -> bool:
-        return len(self.acknowledged) == len(self.wanted) and not self._unsettled()
+        return len(self.acknowledged) == len(self.wanted) and not self.unsettled()
 
-    def _unsettled(self) -> list[str]:
+    def unsettled(self) -> list[str]:
         jobs = self.service.coordinator.state.jobs
         return [job_id for job_id in self.acknowledged.values() if not is_finished(jobs[job_id])]
 
@@ -282,7 +292,7 @@ class Cluster:
         if twice:
             self.troubles.append(f"{member.name}:{member.incarnation} ran leases {twice} twice")
 
-    def _judge(self) -> None:
+    def judge(self) -> None:
         """From the log alone: every commit once, and right."""
         for member in self.members:
             self._look_at(member)

@@ -6,8 +6,6 @@ from functools import partial
 from random import Random
 from typing import Final, Protocol
 
-from msgspec import structs
-
 from holdfast.core.ids import Index, JobId, WorkerId
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.stepped import SteppedExecutor
@@ -42,7 +40,16 @@ class Surroundings(Protocol):
 class Member:
     """One worker's process: an agent, its executor, and a clock that differs from all others."""
 
-    def __init__(self, cluster: Surroundings, name: str, incarnation: int, slots: int) -> None:
+    def __init__(
+        self,
+        cluster: Surroundings,
+        name: str,
+        incarnation: int,
+        slots: int,
+        *,
+        attributes: tuple[tuple[str, str], ...] = (),
+        resources: tuple[tuple[str, int], ...] = (),
+    ) -> None:
         self.name = WorkerId(name)
         self.incarnation = incarnation
         self.is_alive = True
@@ -50,8 +57,11 @@ class Member:
         self.is_cut_off = False
         self.is_leaving = False
         self.executor = SteppedExecutor(slots, cluster.dice, failing=0.1)
-        self.capacity = Capacity(slots, slots * 1_000, MEMORY, GPUS)
-        self.agent = Agent(self.name, incarnation, self.executor, self.capacity)
+        self.capacity = Capacity(slots, slots * 1_000, MEMORY, GPUS, resources)
+        self.attributes = attributes
+        # One lock a name: whoever is started again proves that the former process is dead.
+        hello = Hello("host", incarnation, "test", attributes=attributes, lock=name)
+        self.agent = Agent(self.name, incarnation, self.executor, self.capacity, hello=hello)
         self._cluster = cluster
         self._offset = cluster.dice.randrange(1, 10**6)
         self._sent: Exchange | None = None
@@ -68,9 +78,7 @@ class Member:
             self.agent.say_goodbye()
         exchange = self.agent.step(self.now_ms())
         if exchange is not None:
-            # One lock a name: whoever is started again proves that the former process is dead.
-            hello = Hello("host", self.incarnation, "test", lock=self.name)
-            self._sent = exchange = structs.replace(exchange, hello=hello)
+            self._sent = exchange
             self._send(exchange)
         dues = (self.executor.next_due(), self.agent.next_due(self.now_ms()))
         due = min((due for due in dues if due), default=0)
@@ -140,4 +148,10 @@ class Member:
         room = self.capacity
         cpus_milli, memory_bytes, gpus = self.executor.in_use()
         too_much = cpus_milli > room.cpus_milli or memory_bytes > room.memory_bytes
-        return too_much or gpus > room.gpus
+        named = dict(room.resources)
+        used = self.executor.named_in_use().items()
+        return (
+            too_much
+            or gpus > room.gpus
+            or any(amount > named.get(name, 0) for name, amount in used)
+        )

@@ -11,6 +11,7 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.recovery import opening, recover
+from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
@@ -36,11 +37,13 @@ class Service:
         *,
         term_ms: int = 0,
         keep_finished: int = KEEP_FINISHED,
+        aging_ms: int = Settings().aging_ms,
     ) -> None:
         self.clock = clock
         self.dice = dice
         self.term_ms = term_ms
         self.keep_finished = keep_finished
+        self.aging_ms = aging_ms
         self.writing = False
         self.log = MemoryLog()
         self.watch = Watch()
@@ -135,6 +138,7 @@ class Service:
     def _begin(self, state: State) -> None:
         self.coordinator = Coordinator(state, self.clock, self.dice, term_ms=self.term_ms)
         self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
+        self.exchanges.placement.aging.step_ms = self.aging_ms
         unplaced = Unplaced(self.coordinator, self.exchanges)
         self._ticker = Ticker(
             self.coordinator, keep_finished=self.keep_finished, unplaced=unplaced

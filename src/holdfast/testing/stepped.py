@@ -16,6 +16,8 @@ from holdfast.worker.executor import Harvest, Running
 
 LONGEST_MS = 4_000
 LONGER_MS = 20_000
+FAILS = "fails"
+"""The target of a function that never goes well."""
 
 
 def answer_to(payload: bytes) -> bytes:
@@ -136,7 +138,7 @@ class SteppedExecutor:
         return tuple(
             Lingering(
                 head.item.lease_id, number, head.run.cpus_milli, head.run.memory_bytes,
-                head.run.gpus,
+                head.run.gpus, head.run.resources,
             )
             for number, head in heads
             if head.given_up
@@ -150,6 +152,14 @@ class SteppedExecutor:
             sum(run.memory_bytes for run in runs),
             sum(run.gpus for run in runs),
         )
+
+    def named_in_use(self) -> Counter[str]:
+        """The named resources of everything that runs, wanted or not."""
+        used: Counter[str] = Counter()
+        for lane in self._lanes:
+            if lane and lane[0].since:
+                used.update(dict(lane[0].run.resources))
+        return used
 
     def close(self, grace_ms: int) -> Harvest:
         self._closed = True
@@ -185,7 +195,7 @@ class SteppedExecutor:
     def _end(self, attempt: Attempt) -> None:
         run, item = attempt.run, attempt.item
         ran_ms = attempt.until - attempt.since
-        if self._dice.random() < self._failing:
+        if self._dice.random() < self._failing or run.target == FAILS:
             self._harvest.failed.append(
                 Failed(
                     run.job_id, item.index, item.lease_id, ran_ms, "failed", "ValueError: bad",

@@ -225,7 +225,8 @@ class Agent:
         if (self._held or self._kept) and authority.term_ms:
             if waiting is None or is_empty(waiting):
                 dues.append(authority.sign_due())
-            if not self._has_lapsed:
+            # A result that is kept begins nothing and is ended by nobody here.
+            if self._held and not self._has_lapsed:
                 dues.append(authority.ends_at)
         return min(dues, default=0)
 

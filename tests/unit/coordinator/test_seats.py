@@ -7,6 +7,8 @@ import pytest
 from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
 from holdfast.core.ids import Index, JobId, LeaseId
+from holdfast.core.job import is_finished
+from holdfast.core.placing import Constraint, Placing
 from holdfast.core.spec import JobSpec
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.post import Post
@@ -176,6 +178,37 @@ def test_a_lease_nobody_remembers_keeps_the_worker_closed_until_it_says_what_it_
     assert ([stop.lease_id for stop in reply.stops], reply.runs) == ([1], ())
     assert given(worker, lingering=lingering(1)) == ()
     assert given(worker) == (2,)
+
+
+def test_what_is_recorded_counts_against_a_limit_beside_what_nobody_remembers() -> None:
+    service = a_service()
+    keys = Placing(keys=(("tape", 1),))
+    first, second = submit(service), submit(service, placing=keys)
+    worker = Pair(service)
+    assert given(worker) == (1, 2)
+    worker.say(held=(1, 2))
+    service.settle()
+    kill(service, first)
+    service.settle()
+    service.crash()
+    assert is_finished(service.coordinator.state.jobs[first])
+    assert not is_finished(service.coordinator.state.jobs[second])
+    submit(service, placing=keys)
+    # It clings to a lease that nobody remembers, and holds the key beside it.
+    worker.say(held=(1, 2))
+    assert given(Pair(service, name="other")) == ()
+
+
+def test_who_has_not_said_who_it_is_is_given_nothing_that_asks_what_it_is_like() -> None:
+    service = a_service()
+    elsewhere = Placing(constraints=(Constraint("rack", "ne", ("a",)),))
+    submit(service, placing=elsewhere)
+    worker = Pair(service)
+    assert given(worker) == ()
+    in_rack_a = Hello("host", 1, "test", attributes=(("rack", "a"),))
+    assert given(worker, hello=in_rack_a) == ()
+    other = Pair(service, name="other")
+    assert given(other, hello=Hello("host", 2, "test", attributes=(("rack", "b"),))) == (1,)
 
 
 def test_after_a_restart_what_a_worker_holds_is_known_by_its_leases() -> None:

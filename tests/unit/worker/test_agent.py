@@ -283,3 +283,18 @@ def test_nothing_is_ever_due_that_cannot_be_done() -> None:
     late = NOW + 100 * TAKES_MS
     assert bench.step(late) is None
     assert bench.agent.next_due(late) > late
+
+
+def test_a_kept_result_is_nothing_that_falls_due_when_authority_ends() -> None:
+    bench = Bench()
+    bench.sent()
+    bench.agent.receive(a_reply(1, a_run(5, term_ms=9_000)))
+    bench.finish_all()
+    report = bench.sent()
+    kept = structs.replace(a_reply(report.number), kept=(LeaseId(5),))
+    bench.agent.receive(kept, NOW)
+    late = NOW + 100_000
+    sign = bench.sent(late)
+    assert sign.held == (5,)
+    # Nobody answers: there is nothing to do before the next sign of life.
+    assert bench.agent.next_due(late) > late

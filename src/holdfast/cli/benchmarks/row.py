@@ -38,6 +38,7 @@ ROW_NAMES: Final = (
     "restart",
     "replay",
     "growth",
+    "scheduler",
     "help",
 )
 """Every row is a module of this name with a `ROW` in it; this is the order they are shown in."""
