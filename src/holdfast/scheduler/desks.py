@@ -96,7 +96,7 @@ STANDINGS: Final = (
 
 
 def reasons(
-    desks: Sequence[Desk], shape: Shape, now: Instant, wall: Instant, avoid: str = ""
+    desks: Sequence[Desk], shape: Shape, wall: Instant, avoid: str = ""
 ) -> Iterator[Reason]:
     """Every reason that lies with the workers. None where one of them has room."""
     if not desks:

@@ -127,11 +127,6 @@ def explain(here: Situation) -> tuple[Reason, ...]:
     return tuple(found) if found else (in_line(here),)
 
 
-def key_code(here: Situation) -> str:
-    """The code of the most telling reason."""
-    return explain(here)[0].code
-
-
 def own_reasons(here: Situation) -> Iterator[Reason]:
     """What has nothing to do with the workers."""
     yield from _ties(here)
@@ -295,7 +290,7 @@ def worker_reasons(here: Situation) -> Iterator[Reason]:
             command="holdfast serve",
         )
     elif here.shape is not None:
-        yield from desks.reasons(here.desks, here.shape, here.now, here.wall, here.avoid)
+        yield from desks.reasons(here.desks, here.shape, here.wall, here.avoid)
         yield from _troop(here)
         if here.ends_on:
             yield Reason(
