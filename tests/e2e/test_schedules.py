@@ -2,7 +2,6 @@
 kill -9, and by what people type."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,20 +15,11 @@ from holdfast.coordinator.inspect import look_into
 from holdfast.core import events as e
 from holdfast.errors import Refused
 from holdfast.testing import chores
+from holdfast.testing.fleet import wait_until
 from holdfast.testing.loopback import ServerProcess, WorkerThread
 
 PATIENCE_S = 60
-PAUSE_S = 0.02
 SECOND_MS = 1_000
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Look again and again until it is so."""
-    give_up_at = time.monotonic() + PATIENCE_S
-    while not is_so():
-        if time.monotonic() > give_up_at:
-            raise AssertionError("it never came to be")
-        time.sleep(PAUSE_S)
 
 
 def fired_in(data: Path) -> list[e.ScheduleFired]:
@@ -70,11 +60,11 @@ def test_a_server_that_is_killed_neither_loses_a_run_nor_doubles_it(
         def has_run(count: int) -> Callable[[], bool]:
             return lambda: schedule.show()["runs"] >= count
 
-        until(has_run(1))
+        wait_until(has_run(1), PATIENCE_S)
         for number in range(kills):
             server.kill()
             server.start()
-            until(has_run(2 + number))
+            wait_until(has_run(2 + number), PATIENCE_S)
         schedule.pause()
         runs = schedule.show()["runs"]
         results = [hf.job(str(number + 1)).results() for number in range(runs)]
@@ -103,11 +93,11 @@ def test_an_open_folder_fires_while_its_program_runs_and_makes_up_when_it_comes_
 
     with opened() as hf:
         schedule = declared(hf)
-        until(lambda: schedule.show()["runs"] >= 1)
+        wait_until(lambda: schedule.show()["runs"] >= 1, PATIENCE_S)
     with opened() as hf:
         schedule = declared(hf)
         before = schedule.show()["runs"]
-        until(lambda: schedule.show()["runs"] > before)
+        wait_until(lambda: schedule.show()["runs"] > before, PATIENCE_S)
         schedule.delete()
         assert hf.schedules() == []
     walls = [event.at_wall for event in fired_in(data)]
@@ -311,6 +301,6 @@ def test_a_command_learns_the_instant_that_its_run_is_for(
     job_id = typed("schedule", "backfill", "tell", *back).strip()
     typed("job", "wait", job_id)
     # What was printed travels beside the reports, and may come after the end.
-    until(lambda: typed("job", "logs", job_id) == "for 2026-03-01T03:00:00.000Z\n")
+    wait_until(lambda: typed("job", "logs", job_id) == "for 2026-03-01T03:00:00.000Z\n", PATIENCE_S)
     ran = typed("schedule", "run", "tell", "--wait").split()[0]
-    until(lambda: typed("job", "logs", ran).startswith("for 20"))
+    wait_until(lambda: typed("job", "logs", ran).startswith("for 20"), PATIENCE_S)

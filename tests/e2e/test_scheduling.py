@@ -4,8 +4,7 @@ three workers that say what they are like."""
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from holdfast.coordinator.inspect import look_into
 from holdfast.core import events as e
 from holdfast.core.record import Record
+from holdfast.testing.fleet import wait_until
 from holdfast.testing.loopback import ServerProcess, WorkerProcess
 
 PATIENCE_S = 60.0
@@ -26,13 +26,6 @@ PATIENT = (
     "open(name, 'a').write(str(os.getpid()) + '\\n')\n"
     "while not os.path.exists(sys.argv[1] + '.go'): time.sleep(0.01)"
 )
-
-
-def until(is_so: Callable[[], bool], what: str) -> None:
-    give_up_at = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < give_up_at, f"in vain: {what}"
-        time.sleep(0.02)
 
 
 class Site:
@@ -80,7 +73,11 @@ class Site:
         return msgspec.json.decode(told, type=dict[str, object])
 
     def ended(self, job_id: str) -> object:
-        until(lambda: self.job(job_id)["state"] not in ("PENDING", "RUNNING"), f"job {job_id}")
+        wait_until(
+            lambda: self.job(job_id)["state"] not in ("PENDING", "RUNNING"),
+            PATIENCE_S,
+            what=f"job {job_id}",
+        )
         return self.job(job_id)["state"]
 
     def names(self) -> list[str]:
@@ -97,7 +94,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         here = Site(server, tmp_path)
         for worker in here.workers:
             stack.enter_context(worker)
-        until(lambda: len(here.names()) == len(here.workers), "workers")
+        wait_until(lambda: len(here.names()) == len(here.workers), PATIENCE_S, what="workers")
         yield here
 
 
@@ -114,11 +111,11 @@ def test_a_gang_falls_with_a_worker_returns_together_and_commits_once(site: Site
     gang = site.submit(
         "--array", "3", "--gang", "--gang-by", "site", "--resource", "licence=1", mark="gang"
     )
-    until(lambda: site.begun("gang") == 3, "the gang")
+    wait_until(lambda: site.begun("gang") == 3, PATIENCE_S, what="the gang")
     site.workers[1].kill()
     site.workers[1].start()
     # All of them begin again, those too whose workers are well.
-    until(lambda: site.begun("gang") == 6, "the gang again")
+    wait_until(lambda: site.begun("gang") == 6, PATIENCE_S, what="the gang again")
     site.let_go("gang")
     assert site.ended(gang) == "SUCCEEDED"
     records = site.records()
@@ -138,9 +135,9 @@ def test_a_gang_falls_with_a_worker_returns_together_and_commits_once(site: Site
 @pytest.mark.slow
 def test_something_urgent_ends_what_runs_and_both_finish(site: Site) -> None:
     low = site.submit("--array", "3", mark="low")
-    until(lambda: site.begun("low") == 3, "what runs")
+    wait_until(lambda: site.begun("low") == 3, PATIENCE_S, what="what runs")
     urgent = site.submit("--priority", "9", "--preempt", "--require", "rack == b", mark="urgent")
-    until(lambda: site.begun("urgent") == 1, "what is urgent")
+    wait_until(lambda: site.begun("urgent") == 1, PATIENCE_S, what="what is urgent")
     site.let_go("urgent")
     assert site.ended(urgent) == "SUCCEEDED"
     site.let_go("low")
@@ -161,7 +158,7 @@ def test_a_chain_of_dependencies_goes_on_after_the_server_was_killed(site: Site)
     second = site.submit("--after", first)
     third = site.submit("--after", f"{second}:finish")
     never = site.submit("--after", f"{first}:failure")
-    until(lambda: site.begun("first") == 1, "the first")
+    wait_until(lambda: site.begun("first") == 1, PATIENCE_S, what="the first")
     site.server.kill()
     site.let_go("first")
     site.server.start()

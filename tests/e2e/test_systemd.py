@@ -50,7 +50,7 @@ def test_a_unit_names_options_that_there_are(unit: str, tmp_path: Path) -> None:
     command.make_context(command.name, words)
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd judges its own units")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
 @pytest.mark.parametrize("unit", sorted(path.name for path in UNITS.iterdir()))
 def test_systemd_finds_nothing_wrong_with_a_unit(unit: str, tmp_path: Path) -> None:
     # It looks for the program, too.

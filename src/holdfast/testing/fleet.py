@@ -135,10 +135,12 @@ class Nemesis:
         self._stopping.wait(seconds)
 
 
-def wait_until(is_so: Callable[[], bool], patience_s: float = STOP_S) -> None:
+def wait_until(
+    is_so: Callable[[], bool], patience_s: float = STOP_S, *, what: str = "it was not so"
+) -> None:
     """Look again and again; an answer that never comes is an error that says so."""
     give_up_at = time.monotonic() + patience_s
     while not is_so():
         if time.monotonic() > give_up_at:
-            raise TimeoutError(f"it was not so for {patience_s:g} s")
+            raise TimeoutError(f"in vain for {patience_s:g} s: {what}")
         time.sleep(0.02)
