@@ -54,10 +54,12 @@ class Shipper:
         """Until asked to leave and nothing is left. `is_busy` says whether anything runs that
         might print."""
         while True:
+            # A look that began before that may have missed what was printed meanwhile.
+            is_last_look = self._is_leaving
             chunks = await asyncio.to_thread(self._outbox.gather)
             if chunks:
                 await asyncio.sleep(await self._send(chunks))
-            elif self._is_leaving:
+            elif is_last_look:
                 return
             else:
                 is_live = is_busy() or not self._outbox.is_empty()
