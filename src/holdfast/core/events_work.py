@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from holdfast.core.event import Event
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.owed import Entry, Stored
 from holdfast.core.placing import FAIL, After
 from holdfast.core.spec import JobSpec
 
@@ -42,6 +43,7 @@ class Commit(Struct, frozen=True, array_like=True, gc=False):
     failures: int
     losses: int
     result: bytes
+    stored: Stored | None = None
 
 
 class End(Struct, frozen=True, array_like=True, gc=False):
@@ -205,13 +207,13 @@ class TasksCompleted(Event, frozen=True, kw_only=True):
 
 
 class TaskCommitted(Event, frozen=True, kw_only=True):
-    """An attempt committed and owes these deliveries. Nobody runs this task ever again."""
+    """An attempt committed and owes these entries. Nobody runs this task ever again."""
 
     job_id: JobId
     worker: WorkerId
     incarnation: int
     commit: Commit
-    owed: tuple[bytes, ...]
+    owed: tuple[Entry, ...]
 
 
 class EffectDelivered(Event, frozen=True, kw_only=True):

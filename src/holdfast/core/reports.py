@@ -6,6 +6,7 @@ Spans end now (`ran_ms`); the coordinator turns them into instants of its own cl
 from msgspec import Struct
 
 from holdfast.core.ids import Index, JobId, LeaseId
+from holdfast.core.owed import Entry, Stored
 
 
 class Started(Struct, frozen=True, array_like=True, gc=False):
@@ -18,14 +19,16 @@ class Started(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Done(Struct, frozen=True, array_like=True, gc=False):
-    """An attempt has its result and asks to commit it, with the deliveries it owes."""
+    """An attempt has its result and asks to commit it, with what it owes. A result that lies in the
+    store has no bytes here."""
 
     job_id: JobId
     index: Index
     lease_id: LeaseId
     ran_ms: int
     result: bytes
-    owed: tuple[bytes, ...] = ()
+    owed: tuple[Entry, ...] = ()
+    stored: Stored | None = None
 
 
 class Failed(Struct, frozen=True, array_like=True, gc=False):

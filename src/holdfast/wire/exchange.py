@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.core.reports import Done, Failed, Released, Started
+from holdfast.wire.delivery import Bounced, DebtName, Parcel
 
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 """What a verdict says. Final, each of them."""
@@ -25,6 +26,7 @@ __all__ = [
     "Hello",
     "Item",
     "Lingering",
+    "Progress",
     "Released",
     "Reply",
     "Run",
@@ -51,7 +53,8 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     `on_disconnect` says what becomes of an attempt whose lease can no longer be renewed, and
     `memory_bytes` how much memory it may use; zero for no bound. `bundle` is the digest of the code
     it needs, which the worker fetches; empty for none. `cpus_milli`, `memory_bytes` and `gpus` are
-    what an attempt takes of the worker for as long as it really runs.
+    what an attempt takes of the worker for as long as it really runs. `sinks` are the names that an
+    effect may be given. `stall_ms`: an attempt that tells no progress for so long has failed.
     """
 
     job_id: JobId
@@ -69,6 +72,8 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     cpus_milli: int = 0
     gpus: int = 0
     resources: tuple[tuple[str, int], ...] = ()
+    sinks: tuple[str, ...] = ()
+    stall_ms: int = 0
 
 
 class Lingering(Struct, frozen=True, array_like=True, gc=False):
@@ -102,6 +107,8 @@ class Hello(Struct, frozen=True, array_like=True):
     `lock` names a lock on the worker's machine that only one process can hold: another process
     that holds the same one proves that its former holder is dead. `memory_caps` is how it holds
     commands to the memory they asked for: by `cgroup`, by `rlimit`, or by nothing (`none`).
+    `delivers` says from where it delivers effects: as a worker, as the server's own process, or
+    not at all. `places` are the file systems that are surely its own.
     """
 
     host: str
@@ -111,6 +118,17 @@ class Hello(Struct, frozen=True, array_like=True):
     attributes: tuple[tuple[str, str], ...] = ()
     lock: str = ""
     memory_caps: str = ""
+    delivers: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+
+
+class Progress(Struct, frozen=True, array_like=True, gc=False):
+    """How far an attempt says it has come. `total` zero: it did not say of how much."""
+
+    lease_id: LeaseId
+    done: int
+    total: int
+    note: str
 
 
 class Exchange(Struct, frozen=True, array_like=True):
@@ -119,7 +137,9 @@ class Exchange(Struct, frozen=True, array_like=True):
     `held` are the leases it has a right to, as far as it knows. `lingering` are attempts that have
     none any more and still run, and `occupied` is how many slots they keep: nothing else fits there
     until a later exchange names them no more. `leaving`: these are its last words. Nothing runs
-    there, nothing will, and its name is free.
+    there, nothing will, and its name is free. `delivered` and `bounced` say what became of
+    deliveries, and of blocks that tasks ran after their commits; `carrying` are those it still has
+    in hand. `progress` is where attempts stand that said so.
     """
 
     worker: WorkerId
@@ -137,11 +157,18 @@ class Exchange(Struct, frozen=True, array_like=True):
     hello: Hello | None = None
     lingering: tuple[Lingering, ...] = ()
     leaving: bool = False
+    delivered: tuple[DebtName, ...] = ()
+    bounced: tuple[Bounced, ...] = ()
+    carrying: tuple[DebtName, ...] = ()
+    progress: tuple[Progress, ...] = ()
 
 
 def is_empty(exchange: Exchange) -> bool:
     """Whether it reports nothing: the coordinator may park it, and a newer one overtake it."""
-    return not (exchange.started or exchange.done or exchange.failed or exchange.released)
+    return not (
+        exchange.started or exchange.done or exchange.failed or exchange.released
+        or exchange.delivered or exchange.bounced or exchange.progress
+    )  # fmt: skip
 
 
 class Verdict(Struct, frozen=True, array_like=True, gc=False):
@@ -165,6 +192,7 @@ class Reply(Struct, frozen=True, array_like=True):
     started, for as long as replies say so. `kept`: results in this exchange that belong to gangs
     and are neither accepted nor lost before the last of the gang has come. The worker goes on
     holding them, tells them again when it is asked who it is, and hears of each as of a stop.
+    `parcels` are entries to deliver.
     """
 
     number: int
@@ -177,3 +205,4 @@ class Reply(Struct, frozen=True, array_like=True):
     good_ms: int = 0
     drain: bool = False
     kept: tuple[LeaseId, ...] = ()
+    parcels: tuple[Parcel, ...] = ()

@@ -1,0 +1,51 @@
+"""What workers are given to deliver, and what they say became of it.
+
+Deliveries travel in exchanges, beside leases: they are named by what they are, so that a report is
+understood by a coordinator that was started since. Whoever delivers may be told to do so again;
+the idempotency key stays the same for ever.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.core.owed import DebtName
+
+__all__ = ["SERVER", "WORKERS", "Bounced", "DebtName", "Delivery", "Parcel"]
+
+WORKERS: Final = "workers"
+SERVER: Final = "server"
+"""Where a sink is delivered from: by the workers, or by the delivery process of the server."""
+
+
+class Delivery(Struct, frozen=True, array_like=True):
+    """One entry to deliver. `idempotency` is `log:task:commit-position:number`; `tries` were made
+    before and failed, as far as is known."""
+
+    name: DebtName
+    key: str
+    body: bytes
+    idempotency: str
+    tries: int
+
+
+class Parcel(Struct, frozen=True, array_like=True):
+    """Entries of one place, in the order they must be delivered: where one fails, those behind it
+    with the same key come back untried. `sink` is the definition of the sink, for effects; a file
+    system needs none."""
+
+    kind: str
+    place: str
+    sink: bytes
+    deliveries: tuple[Delivery, ...]
+
+
+class Bounced(Struct, frozen=True, array_like=True):
+    """An entry that was not delivered. `is_final`: no further try can help. `is_elsewhere`: it can
+    be done, but not by this worker. `is_untried`: it waited behind one that failed."""
+
+    name: DebtName
+    error: str
+    is_final: bool = False
+    is_elsewhere: bool = False
+    is_untried: bool = False
