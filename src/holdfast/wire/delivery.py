@@ -9,9 +9,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.owed import DebtName
 
-__all__ = ["SERVER", "WORKERS", "Bounced", "DebtName", "Delivery", "Parcel"]
+__all__ = ["SERVER", "WORKERS", "Bounced", "DebtName", "Delivery", "Origin", "Parcel"]
 
 WORKERS: Final = "workers"
 SERVER: Final = "server"
@@ -49,3 +50,12 @@ class Bounced(Struct, frozen=True, array_like=True):
     is_final: bool = False
     is_elsewhere: bool = False
     is_untried: bool = False
+
+
+class Origin(Struct, frozen=True, array_like=True, gc=False):
+    """The attempt that a staged file is of, and the log that would owe it."""
+
+    log_id: str
+    job_id: JobId
+    index: Index
+    lease_id: LeaseId

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.core.reports import Done, Failed, Released, Started
-from holdfast.wire.delivery import Bounced, DebtName, Parcel
+from holdfast.wire.delivery import Bounced, DebtName, Origin, Parcel
 
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 """What a verdict says. Final, each of them."""
@@ -55,6 +55,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     it needs, which the worker fetches; empty for none. `cpus_milli`, `memory_bytes` and `gpus` are
     what an attempt takes of the worker for as long as it really runs. `sinks` are the names that an
     effect may be given. `stall_ms`: an attempt that tells no progress for so long has failed.
+    `log_id` names the log that the leases are of.
     """
 
     job_id: JobId
@@ -74,6 +75,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     resources: tuple[tuple[str, int], ...] = ()
     sinks: tuple[str, ...] = ()
     stall_ms: int = 0
+    log_id: str = ""
 
 
 class Lingering(Struct, frozen=True, array_like=True, gc=False):
@@ -139,7 +141,8 @@ class Exchange(Struct, frozen=True, array_like=True):
     until a later exchange names them no more. `leaving`: these are its last words. Nothing runs
     there, nothing will, and its name is free. `delivered` and `bounced` say what became of
     deliveries, and of blocks that tasks ran after their commits; `carrying` are those it still has
-    in hand. `progress` is where attempts stand that said so.
+    in hand. `progress` is where attempts stand that said so. `leftovers` are attempts whose staged
+    files lie about on the worker's machine: the reply says which of them nobody is owed.
     """
 
     worker: WorkerId
@@ -161,13 +164,14 @@ class Exchange(Struct, frozen=True, array_like=True):
     bounced: tuple[Bounced, ...] = ()
     carrying: tuple[DebtName, ...] = ()
     progress: tuple[Progress, ...] = ()
+    leftovers: tuple[Origin, ...] = ()
 
 
 def is_empty(exchange: Exchange) -> bool:
     """Whether it reports nothing: the coordinator may park it, and a newer one overtake it."""
     return not (
         exchange.started or exchange.done or exchange.failed or exchange.released
-        or exchange.delivered or exchange.bounced or exchange.progress
+        or exchange.delivered or exchange.bounced or exchange.progress or exchange.leftovers
     )  # fmt: skip
 
 
@@ -192,7 +196,7 @@ class Reply(Struct, frozen=True, array_like=True):
     started, for as long as replies say so. `kept`: results in this exchange that belong to gangs
     and are neither accepted nor lost before the last of the gang has come. The worker goes on
     holding them, tells them again when it is asked who it is, and hears of each as of a stop.
-    `parcels` are entries to deliver.
+    `parcels` are entries to deliver. `removable` answers `leftovers`.
     """
 
     number: int
@@ -206,3 +210,4 @@ class Reply(Struct, frozen=True, array_like=True):
     drain: bool = False
     kept: tuple[LeaseId, ...] = ()
     parcels: tuple[Parcel, ...] = ()
+    removable: tuple[LeaseId, ...] = ()
