@@ -115,9 +115,12 @@ def test_a_path_goes_in_order_and_stops_at_the_first_that_fails(tmp_path: Path) 
     other = staged_file(tmp_path, "3", lease=3)
     parcel = parcel_of((0, "out", first), (1, "out", second), (2, "else", other), home=tmp_path)
     outcomes = [outcome for _, outcome in place_files(parcel, is_own=True)]
-    assert isinstance(outcomes[0], Bounced) and outcomes[0].is_final
-    assert isinstance(outcomes[1], Bounced) and outcomes[1].is_untried
-    assert outcomes[2] is None and (tmp_path / "else").read_text() == "3"
+    assert isinstance(outcomes[0], Bounced)
+    assert outcomes[0].is_final
+    assert isinstance(outcomes[1], Bounced)
+    assert outcomes[1].is_untried
+    assert outcomes[2] is None
+    assert (tmp_path / "else").read_text() == "3"
     assert not (tmp_path / "out").exists()
 
 
@@ -126,14 +129,15 @@ def test_a_folder_that_went_away_is_tried_again_later(tmp_path: Path) -> None:
     parcel = parcel_of((0, "missing/out", staged), home=tmp_path)
     [(_, outcome)] = place_files(parcel, is_own=True)
     assert isinstance(outcome, Bounced)
-    assert "cannot be put in place" in outcome.error and not outcome.is_final
+    assert "cannot be put in place" in outcome.error
+    assert not outcome.is_final
 
 
 def parcel_of(*files: tuple[int, str, Staged], home: Path) -> Parcel:
     deliveries = tuple(
         Delivery(
-            DebtName(JobId("7"), Index(number), 0), str(home / name), msgspec.msgpack.encode(staged),
-            f"log:7/{number}:1:0", 0,
+            DebtName(JobId("7"), Index(number), 0), str(home / name),
+            msgspec.msgpack.encode(staged), f"log:7/{number}:1:0", 0,
         )
         for number, name, staged in files
     )  # fmt: skip

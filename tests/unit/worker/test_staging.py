@@ -60,10 +60,16 @@ def test_folders_are_made_and_several_files_keep_their_order(home: Path) -> None
 
 def test_a_block_left_by_an_exception_leaves_nothing(home: Path) -> None:
     files = staging(home)
-    with pytest.raises(RuntimeError, match="mine"), files.file("x") as file:
-        file.write("half")
-        raise RuntimeError("mine")
-    assert files.entries() == [] and os.listdir(home) == []
+
+    def write_half() -> None:
+        with files.file("x") as file:
+            file.write("half")
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        write_half()
+    assert files.entries() == []
+    assert os.listdir(home) == []
     with files.file("x") as file:
         file.write("again")
     assert len(files.entries()) == 1
@@ -165,10 +171,16 @@ def test_an_attempt_that_does_not_commit_leaves_nothing(home: Path) -> None:
     files = staging(home)
     with files.file("x") as file:
         file.write("x")
-    with pytest.raises(FileNotFoundError), files.file("open"):
-        assert files.unfinished == [str(home / "open")]
-        files.discard()
-    assert os.listdir(home) == [] and files.entries() == []
+
+    def lose() -> None:
+        with files.file("open"):
+            assert files.unfinished == [str(home / "open")]
+            files.discard()
+
+    with pytest.raises(FileNotFoundError):
+        lose()
+    assert os.listdir(home) == []
+    assert files.entries() == []
 
 
 def test_a_name_that_is_no_text_is_refused(home: Path) -> None:
