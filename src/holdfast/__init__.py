@@ -2,7 +2,7 @@
 
 Everything a program needs is a name of this package: `holdfast.task` marks a function,
 `holdfast.open` starts a coordinator with local workers, `holdfast.connect` uses a server,
-`holdfast.errors` holds what may be raised.
+`holdfast.current` is a task as its own code sees it, `holdfast.errors` holds what may be raised.
 
 A name is loaded when it is first asked for, because the command line and every child process
 import this package and most of them need none of it. Type checkers read `__init__.pyi` instead,
@@ -17,11 +17,13 @@ from holdfast.version import VERSION
 
 # Public name -> the module that has it, and its name there; an empty name is the module itself.
 PUBLIC: Final[Mapping[str, tuple[str, str]]] = {
+    "Context": ("holdfast.worker.context", "Context"),
     "Handle": ("holdfast.client.handles", "Handle"),
     "Holdfast": ("holdfast.client.holdfast", "Holdfast"),
     "Job": ("holdfast.client.handles", "Job"),
     "Schedule": ("holdfast.client.schedules", "Schedule"),
     "connect": ("holdfast.client.connecting", "connect"),
+    "current": ("holdfast.worker.current", "current"),
     "errors": ("holdfast.errors", ""),
     "open": ("holdfast.client.opening", "open"),
     "scheduled_at": ("holdfast.core.schedule", "SCHEDULED_AT"),

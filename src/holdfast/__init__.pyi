@@ -7,15 +7,19 @@ from holdfast.client.opening import open as open
 from holdfast.client.schedules import Schedule as Schedule
 from holdfast.client.task import task as task
 from holdfast.core.schedule import SCHEDULED_AT as scheduled_at
+from holdfast.worker.context import Context as Context
+from holdfast.worker.current import current as current
 
 __version__: str
 __all__ = [
+    "Context",
     "Handle",
     "Holdfast",
     "Job",
     "Schedule",
     "__version__",
     "connect",
+    "current",
     "errors",
     "open",
     "scheduled_at",

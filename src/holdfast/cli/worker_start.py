@@ -302,7 +302,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     remote = Remote(agent, carry, clock_ms=monotonic_ms, tell=tell, terms=plan.terms)
     waker.wake = remote.wake
     told = Told(remote, tell)
-    prints.start(lambda: bool(executor.running()))
+    prints.start(lambda: bool(executor.running() or executor.lingering()))
     try:
         is_well = await remote.work()
     except Unreachable as error:

@@ -9,11 +9,25 @@ HoldfastError
 OperatingError         the world failed (LogFailed, LogInUse, LogDamaged, NewerFormat, DiskFull,
                        Unreachable: a server did not answer)
 CannotName, CannotFind, CannotEncode, MissingGuard    something about the function itself
+NotInTask              `holdfast.current()` where there is no task, or not one that can do this
+CannotPromise          what a task's commit cannot take along
+├── UnknownSink
+├── EffectTooLarge
+└── DuplicateEffect
+LeaseLost              a task may not commit: another attempt has it, or has committed it
 """
 
 from holdfast.coordinator.inspect import DiskFull, LogDamaged, LogInUse, NewerFormat
 from holdfast.core.errors import LogFailed, OperatingError
 from holdfast.wire.errors import Unreachable
+from holdfast.worker.errors import (
+    CannotPromise,
+    DuplicateEffect,
+    EffectTooLarge,
+    LeaseLost,
+    NotInTask,
+    UnknownSink,
+)
 from holdfast.worker.functions import CannotFind, CannotName, MissingGuard
 from holdfast.worker.payloads import CannotEncode
 
@@ -21,19 +35,25 @@ __all__ = [
     "CannotEncode",
     "CannotFind",
     "CannotName",
+    "CannotPromise",
     "Closed",
     "DiskFull",
+    "DuplicateEffect",
+    "EffectTooLarge",
     "HoldfastError",
     "JobFailed",
+    "LeaseLost",
     "LogDamaged",
     "LogFailed",
     "LogInUse",
     "MissingGuard",
     "NewerFormat",
     "NotAllowed",
+    "NotInTask",
     "OperatingError",
     "Refused",
     "TaskFailed",
+    "UnknownSink",
     "Unreachable",
 ]
 

@@ -332,7 +332,7 @@ class Local:
 
     def _stop_granting(self) -> None:
         self._embedded.exchanges.granting = False
-        self._agent.draining = True
+        self._agent.drain()
 
     def _wait_for_running(self, grace_ms: int) -> None:
         """Unstarted tasks are asked back at once; what runs gets its grace."""
@@ -342,7 +342,7 @@ class Local:
 
         def look() -> None:
             self.executor.recall(self._agent.unstarted())
-            if not self.executor.running():
+            if not self.executor.running() and not self._agent.is_carrying():
                 quiet.set()
 
         while not quiet.is_set() and monotonic_ms() < deadline:

@@ -153,6 +153,7 @@ class Placement:
             job.job_id, granted.slot, spec.kind, spec.target, spec.timeout_ms,
             worker.term_ms, granted.alone, job.count, items, spec.on_disconnect,
             spec.memory_bytes, spec.bundle, spec.cpus_milli, spec.gpus, spec.placing.resources,
+            stall_ms=spec.stall_ms, gang=spec.placing.gang,
         )  # fmt: skip
 
     def _evict(self, eviction: Eviction) -> None:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from holdfast.client.task import task
-from holdfast.worker.current import current_job
+from holdfast.worker.seat import current_job
 
 MOMENT_S = 0.02
 

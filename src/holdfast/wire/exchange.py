@@ -55,7 +55,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     it needs, which the worker fetches; empty for none. `cpus_milli`, `memory_bytes` and `gpus` are
     what an attempt takes of the worker for as long as it really runs. `sinks` are the names that an
     effect may be given. `stall_ms`: an attempt that tells no progress for so long has failed.
-    `log_id` names the log that the leases are of.
+    `log_id` names the log that the leases are of. Of a `gang` all commit together.
     """
 
     job_id: JobId
@@ -76,6 +76,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     sinks: tuple[str, ...] = ()
     stall_ms: int = 0
     log_id: str = ""
+    gang: bool = False
 
 
 class Lingering(Struct, frozen=True, array_like=True, gc=False):

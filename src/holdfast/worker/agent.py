@@ -27,6 +27,7 @@ from holdfast.wire.exchange import (
     is_empty,
 )  # fmt: skip
 from holdfast.worker.authority import SIGNS_A_TERM, Authority
+from holdfast.worker.early import EarlyCommits, Settled
 from holdfast.worker.executor import Executor, Harvest, Running
 
 __all__ = ["SIGNS_A_TERM", "START_REPORT_MS", "Agent", "is_empty"]
@@ -77,6 +78,8 @@ class Agent:
         self._kept: dict[LeaseId, Done] = {}
         self._failed: list[Failed] = []
         self._released: list[Released] = []
+        self._settled = Settled()
+        self._early = EarlyCommits(executor, self._settled)
 
     @property
     def seen(self) -> int:
@@ -98,8 +101,8 @@ class Agent:
             return None
         started = self._started(now_ms)
         if waiting is not None:
-            has_reports = bool(self._done or self._failed or self._released or started)
-            if not has_reports and not self._has_changed(waiting, now_ms):
+            is_quiet = not (self._done or self._failed or self._released or started)
+            if is_quiet and self._settled.is_told and not self._has_changed(waiting, now_ms):
                 return None
         self._number += 1
         held = self._held
@@ -112,9 +115,9 @@ class Agent:
         self._must_speak = False
         self._authority.sent(self._number, now_ms)
         done = self._done_within_bounds()
-        lingering = self.executor.lingering()
         # What has a result that does not fit this time is still ours.
         unsent = [report.lease_id for report in self._done[len(done) :]]
+        lingering = tuple(it for it in self.executor.lingering() if it.lease_id not in unsent)
         self._under_way = Exchange(
             self.worker,
             self.incarnation,
@@ -131,6 +134,10 @@ class Agent:
             None if self._is_known else self.hello,
             lingering,
             self._is_leaving,
+            tuple(self._settled.delivered),
+            tuple(self._settled.bounced),
+            self._early.carrying(),
+            tuple(self._settled.progress.values()),
         )
         return self._under_way
 
@@ -146,6 +153,7 @@ class Agent:
     def drain(self) -> None:
         """Take nothing more and give back what has not begun; what runs may end."""
         self.draining = True
+        self.executor.drain()
         self._give_back()
 
     def receive(self, reply: Reply, now_ms: int = 0) -> None:
@@ -172,6 +180,8 @@ class Agent:
             self._kept.update({d.lease_id: d for d in sent.done if d.lease_id in kept})
             self._failed = self._failed[len(sent.failed) :]
             self._released = self._released[len(sent.released) :]
+            self._settled.heard(sent)
+            self._early.heard(sent, reply.verdicts, now_ms)
         if reply.who and self._kept:
             # Whoever kept them is gone: the one that asks has to hear of them again.
             self._done = [*self._kept.values(), *self._done]
@@ -201,6 +211,7 @@ class Agent:
             self._report_bytes = max(1, whole // 2)
             return
         report = self._done.pop(0)
+        self._early.refuse(report.lease_id, "its result is larger than the server takes")
         self._failed.append(
             Failed(
                 report.job_id, report.index, report.lease_id, report.ran_ms, "failed",
@@ -213,16 +224,13 @@ class Agent:
 
         A start announces itself to nobody, so while any is outstanding it is looked for.
         """
-        dues = [
-            running.since_ms + running.timeout_ms
-            for running in self.executor.running()
-            if running.timeout_ms
-        ]
+        dues = [due for running in self.executor.running() if (due := running.due_ms())]
+        dues += self._early.dues()
         if len(self._held) > len(self._told):
             dues.append(now_ms + START_REPORT_MS)
         waiting = self._under_way
         authority = self._authority
-        if (self._held or self._kept) and authority.term_ms:
+        if self._is_bound() and authority.term_ms:
             if waiting is None or is_empty(waiting):
                 dues.append(authority.sign_due())
             # A result that is kept begins nothing and is ended by nobody here.
@@ -236,10 +244,13 @@ class Agent:
         return frozenset(self._held) - running - frozenset(self._starting)
 
     def is_idle(self) -> bool:
-        """Nothing is held, nothing waits to be told."""
-        return not (
-            self._held or self._done or self._kept or self._failed or self._released
-        )
+        """Nothing is held or carried, nothing waits to be told."""
+        told = self._done or self._kept or self._failed or self._released or self._settled
+        return not (self._held or told or self._early.names)
+
+    def is_carrying(self) -> bool:
+        """Whether a task does what comes after its commit."""
+        return bool(self._early.names)
 
     def finish(self, grace_ms: int) -> None:
         """Stop starting, wait for what runs, and have everything that is left reported."""
@@ -254,7 +265,11 @@ class Agent:
         if self._must_speak or (not self._is_known and told.hello is None):
             return True
         sign_due = self._authority.sign_due()
-        return bool((self._held or self._kept) and sign_due) and now_ms >= sign_due
+        return bool(self._is_bound() and sign_due) and now_ms >= sign_due
+
+    def _is_bound(self) -> bool:
+        """Whether there is anything that the coordinator must not believe to be gone."""
+        return bool(self._held or self._kept or self._early.names)
 
     def _say_how_long(self, runs: tuple[Run, ...]) -> None:
         """Have those stopped in time that must not outlive their leases, though we be frozen."""
@@ -296,7 +311,7 @@ class Agent:
             return self._done
         total = 0
         for count, report in enumerate(self._done):
-            total += len(report.result)
+            total += len(report.result) + sum(len(entry.body) for entry in report.owed)
             if total > self._report_bytes and count:
                 return self._done[:count]
         return self._done
@@ -340,9 +355,11 @@ class Agent:
 
     def _gather(self, now_ms: int) -> None:
         self._absorb(self.executor.harvest())
+        self._early.mind(now_ms)
         for running in self.executor.running():
-            if running.timeout_ms and now_ms - running.since_ms >= running.timeout_ms:
-                self._time_out(running, now_ms)
+            trouble = running.trouble_at(now_ms)
+            if trouble:
+                self._time_out(running, now_ms, trouble)
 
     def _absorb(self, harvest: Harvest) -> None:
         held = self._held
@@ -350,8 +367,10 @@ class Agent:
         self._done += [report for report in harvest.done if let_go(report.lease_id, None)]
         self._failed += [report for report in harvest.failed if report.lease_id in held]
         self._released += [report for report in harvest.released if report.lease_id in held]
+        if harvest.early or harvest.left or harvest.progress:
+            self._done += self._early.absorb(harvest, held)
 
-    def _time_out(self, running: Running, now_ms: int) -> None:
+    def _time_out(self, running: Running, now_ms: int, trouble: str) -> None:
         self.executor.stop(running.lease_id)
         self._absorb(self.executor.harvest())
         if any(done.lease_id == running.lease_id for done in self._done):
@@ -363,7 +382,7 @@ class Agent:
                 running.lease_id,
                 now_ms - running.since_ms,
                 "timed_out",
-                f"it took longer than its timeout of {running.timeout_ms / 1_000:g} s",
+                trouble,
                 "",
                 None,
             )

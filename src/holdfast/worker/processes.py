@@ -15,8 +15,8 @@ from holdfast.worker.bearings import LOCAL_WORKER
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.guarding import Guardian, NoGuardian
 from holdfast.worker.keeper import Keeper
-from holdfast.worker.lanes import NO_BUNDLES, Leases, Outcome, failed, released
-from holdfast.worker.orders import Assign, Close, Recall, Retire, Stop
+from holdfast.worker.lanes import GIVEN_UP, NO_BUNDLES, Leases, failed, released
+from holdfast.worker.orders import Answer, Assign, Close, Recall, Retire, Stop
 from holdfast.worker.outbox import Shown
 from holdfast.worker.prints import LanePrints
 from holdfast.worker.slate import NO_LEASE
@@ -89,7 +89,8 @@ class ProcessExecutor:
     def harvest(self) -> Harvest:
         if self._thread is not None and not self._thread.is_alive():
             return self._last_harvest()
-        return self._leases.settle(self._drain())
+        keeper = self._keeper
+        return self._leases.gather(keeper.outcomes, keeper.asides, self._clock_ms(), self._refuse)
 
     def running(self) -> list[Running]:
         now_ms, now_ns = self._clock_ms(), time.monotonic_ns()
@@ -97,7 +98,7 @@ class ProcessExecutor:
         for lane in () if self._is_closed else self._keeper.lanes:
             lease, since_ns = lane.slate.named()
             entry = self._leases.entry(LeaseId(lease)) if lease != NO_LEASE else None
-            if entry is not None and not self._leases.is_given_up(LeaseId(lease)):
+            if entry is not None and not self._leases.is_over(LeaseId(lease)):
                 since_ms = now_ms - (now_ns - since_ns) // 1_000_000
                 found.append(self._leases.running(entry, since_ms))
         return found
@@ -132,6 +133,12 @@ class ProcessExecutor:
     def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
         self._keeper.tell(Stop(lease_id, grace_ms / 1_000, is_wanted=True))
 
+    def drain(self) -> None:
+        """A child is asked when it is ended."""
+
+    def answer(self, lease_id: LeaseId, why: str) -> None:
+        self._keeper.tell(Answer(lease_id, why))
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         """Left to whoever calls `stop`."""
 
@@ -154,11 +161,7 @@ class ProcessExecutor:
 
     def _last_harvest(self) -> Harvest:
         """Nothing runs any more. What the keeper could not answer for is given back."""
-        harvest = self._leases.settle(self._drain())
-        left = [released(entry, started=True) for entry in self._leases.wanted()]
-        harvest.released.extend(self._leases.settle(left).released)
-        return harvest
+        return self._leases.gather_last(self._keeper.outcomes, self._keeper.asides)
 
-    def _drain(self) -> list[Outcome]:
-        outcomes = self._keeper.outcomes
-        return [outcomes.popleft() for _ in range(len(outcomes))]
+    def _refuse(self, lease_id: LeaseId) -> None:
+        self.answer(lease_id, GIVEN_UP)
