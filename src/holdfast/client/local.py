@@ -342,7 +342,7 @@ class Local:
 
         def look() -> None:
             self.executor.recall(self._agent.unstarted())
-            if not self.executor.running() and not self._agent.is_carrying():
+            if not self.executor.running() and not self._agent.parcels.has_blocks():
                 quiet.set()
 
         while not quiet.is_set() and monotonic_ms() < deadline:

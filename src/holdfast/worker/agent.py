@@ -27,8 +27,9 @@ from holdfast.wire.exchange import (
     is_empty,
 )  # fmt: skip
 from holdfast.worker.authority import SIGNS_A_TERM, Authority
-from holdfast.worker.early import EarlyCommits, Settled
+from holdfast.worker.early import EarlyCommits
 from holdfast.worker.executor import Executor, Harvest, Running
+from holdfast.worker.parcels import Parcels
 
 __all__ = ["SIGNS_A_TERM", "START_REPORT_MS", "Agent", "is_empty"]
 
@@ -50,6 +51,7 @@ class Agent:
         *,
         hello: Hello | None = None,
         report_bytes: int = 0,
+        parcels: Parcels | None = None,
     ) -> None:
         self.worker = worker
         self.incarnation = incarnation
@@ -62,6 +64,7 @@ class Agent:
         self.hello = hello
         self._capacity = capacity
         self._report_bytes = report_bytes
+        self.parcels = parcels or Parcels()
         self._is_known = hello is None
         self._must_speak = False
         self._authority = Authority()
@@ -78,8 +81,7 @@ class Agent:
         self._kept: dict[LeaseId, Done] = {}
         self._failed: list[Failed] = []
         self._released: list[Released] = []
-        self._settled = Settled()
-        self._early = EarlyCommits(executor, self._settled)
+        self._early = EarlyCommits(executor, self.parcels)
 
     @property
     def seen(self) -> int:
@@ -101,8 +103,9 @@ class Agent:
             return None
         started = self._started(now_ms)
         if waiting is not None:
-            is_quiet = not (self._done or self._failed or self._released or started)
-            if is_quiet and self._settled.is_told and not self._has_changed(waiting, now_ms):
+            reports = self._done or self._failed or self._released or started
+            has_reports = bool(reports or self._early.progress) or self.parcels.has_news()
+            if not has_reports and not self._has_changed(waiting, now_ms):
                 return None
         self._number += 1
         held = self._held
@@ -134,10 +137,8 @@ class Agent:
             None if self._is_known else self.hello,
             lingering,
             self._is_leaving,
-            tuple(self._settled.delivered),
-            tuple(self._settled.bounced),
-            self._early.carrying(),
-            tuple(self._settled.progress.values()),
+            *self.parcels.tell(now_ms),
+            tuple(self._early.progress.values()),
         )
         return self._under_way
 
@@ -155,6 +156,7 @@ class Agent:
         self.draining = True
         self.executor.drain()
         self._give_back()
+        self.parcels.give_back()
 
     def receive(self, reply: Reply, now_ms: int = 0) -> None:
         """The reports of that exchange are settled; what came with the answer is taken up.
@@ -180,7 +182,7 @@ class Agent:
             self._kept.update({d.lease_id: d for d in sent.done if d.lease_id in kept})
             self._failed = self._failed[len(sent.failed) :]
             self._released = self._released[len(sent.released) :]
-            self._settled.heard(sent)
+            self.parcels.answered(sent)
             self._early.heard(sent, reply.verdicts, now_ms)
         if reply.who and self._kept:
             # Whoever kept them is gone: the one that asks has to hear of them again.
@@ -190,11 +192,13 @@ class Agent:
             self._drop(stop.lease_id)
         if reply.drain and not self.is_drained:
             self._give_back()
+            self.parcels.give_back()
         self.is_drained = reply.drain
         if reply.recalls:
             self.executor.recall(frozenset(reply.recalls))
         if self._authority.term_ms:
             self._say_how_long(reply.runs)
+        self.parcels.take_up(reply.parcels, may_start=not self._takes_nothing())
         may_start = not (self._takes_nothing() or self._authority.has_ended(now_ms))
         self._begin_durable_starts(reply.number, may_start=may_start)
         for run in reply.runs:
@@ -228,15 +232,18 @@ class Agent:
         dues += self._early.dues()
         if len(self._held) > len(self._told):
             dues.append(now_ms + START_REPORT_MS)
+        dues.append(self.parcels.next_due())
         waiting = self._under_way
+        if waiting is None or is_empty(waiting):
+            dues.append(self.parcels.sign_due())
         authority = self._authority
-        if self._is_bound() and authority.term_ms:
+        if (self._held or self._kept) and authority.term_ms:
             if waiting is None or is_empty(waiting):
                 dues.append(authority.sign_due())
             # A result that is kept begins nothing and is ended by nobody here.
             if self._held and not self._has_lapsed:
                 dues.append(authority.ends_at)
-        return min(dues, default=0)
+        return min(filter(None, dues), default=0)
 
     def unstarted(self) -> frozenset[LeaseId]:
         """What could still be taken back without stopping anything."""
@@ -244,18 +251,16 @@ class Agent:
         return frozenset(self._held) - running - frozenset(self._starting)
 
     def is_idle(self) -> bool:
-        """Nothing is held or carried, nothing waits to be told."""
-        told = self._done or self._kept or self._failed or self._released or self._settled
-        return not (self._held or told or self._early.names)
-
-    def is_carrying(self) -> bool:
-        """Whether a task does what comes after its commit."""
-        return bool(self._early.names)
+        """Nothing is held, nothing waits to be told."""
+        return not (
+            self._held or self._done or self._kept or self._failed or self._released
+        ) and self.parcels.is_idle()
 
     def finish(self, grace_ms: int) -> None:
         """Stop starting, wait for what runs, and have everything that is left reported."""
         self._absorb(self.executor.close(grace_ms))
         self._let_go_of_starts()
+        self.parcels.finish(grace_ms)
 
     def _has_changed(self, told: Exchange, now_ms: int) -> bool:
         """Whether there is something to say beside reports: a lane came free or was lost, we are
@@ -264,12 +269,10 @@ class Agent:
             return True
         if self._must_speak or (not self._is_known and told.hello is None):
             return True
+        if 0 < self.parcels.sign_due() <= now_ms:
+            return True
         sign_due = self._authority.sign_due()
-        return bool(self._is_bound() and sign_due) and now_ms >= sign_due
-
-    def _is_bound(self) -> bool:
-        """Whether there is anything that the coordinator must not believe to be gone."""
-        return bool(self._held or self._kept or self._early.names)
+        return bool((self._held or self._kept) and sign_due) and now_ms >= sign_due
 
     def _say_how_long(self, runs: tuple[Run, ...]) -> None:
         """Have those stopped in time that must not outlive their leases, though we be frozen."""
@@ -354,6 +357,7 @@ class Agent:
         return started
 
     def _gather(self, now_ms: int) -> None:
+        self.parcels.gather()
         self._absorb(self.executor.harvest())
         self._early.mind(now_ms)
         for running in self.executor.running():
@@ -375,17 +379,9 @@ class Agent:
         self._absorb(self.executor.harvest())
         if any(done.lease_id == running.lease_id for done in self._done):
             return  # It ended while it was being stopped: the result stands.
+        ran_ms, told = now_ms - running.since_ms, ("timed_out", trouble, "", None)
         self._failed.append(
-            Failed(
-                running.job_id,
-                running.index,
-                running.lease_id,
-                now_ms - running.since_ms,
-                "timed_out",
-                trouble,
-                "",
-                None,
-            )
+            Failed(running.job_id, running.index, running.lease_id, ran_ms, *told)
         )
 
     def _drop(self, lease_id: LeaseId) -> None:

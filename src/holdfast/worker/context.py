@@ -290,8 +290,8 @@ class Context:
     def _speaker(self, what: str) -> Seat:
         if self._seat is None:
             raise NotInTask(
-                f"{what} is for a function that a worker runs. A command has its exit code and what "
-                "it prints; a thread that a function has started is handed what "
+                f"{what} is for a function that a worker runs. A command has its exit code and "
+                "what it prints; a thread that a function has started is handed what "
                 "holdfast.current() gave the function."
             )
         if os.getpid() != self._pid:
@@ -307,7 +307,7 @@ class Context:
     def _owed(self) -> tuple[Entry, ...]:
         unfinished = [name for part in self.parts for name in part.unfinished]
         if unfinished:
-            raise CannotPromise(f"{unfinished[0]} is still open: leave its block before the commit")
+            raise CannotPromise(f"{unfinished[0]} is still open: leave its block first")
         owed = (*self._effects, *(entry for part in self.parts for entry in part.entries()))
         if len(owed) > ENTRIES_MAX:
             raise CannotPromise(f"a task promises at most {ENTRIES_MAX:,} things, not {len(owed)}")

@@ -14,52 +14,26 @@ from holdfast.wire.delivery import Bounced
 from holdfast.wire.exchange import COMMITTED, Done, Exchange, Progress, Verdict
 from holdfast.worker.executor import Executor, Harvest, Left
 from holdfast.worker.lanes import GIVEN_UP
+from holdfast.worker.parcels import Parcels
 
 LOST_GRACE_MS: Final = 5_000
 """How long an attempt whose commit was not accepted may take to end by itself."""
 
 
-class Settled:
-    """What became of entries that were owed, and the latest word of each attempt on how far it is,
-    until the coordinator has heard it."""
-
-    def __init__(self) -> None:
-        self.delivered: list[DebtName] = []
-        self.bounced: list[Bounced] = []
-        self.progress: dict[LeaseId, Progress] = {}
-
-    def __bool__(self) -> bool:
-        """Whether anything is there that must not be lost."""
-        return bool(self.delivered or self.bounced)
-
-    @property
-    def is_told(self) -> bool:
-        return not (self.delivered or self.bounced or self.progress)
-
-    def heard(self, sent: Exchange) -> None:
-        """That exchange was answered."""
-        self.delivered = self.delivered[len(sent.delivered) :]
-        self.bounced = self.bounced[len(sent.bounced) :]
-        for told in sent.progress:
-            if self.progress.get(told.lease_id) is told:
-                del self.progress[told.lease_id]
-
-
 class EarlyCommits:
-    """`names` are the blocks of attempts that have asked for their commits, until each is over."""
+    """`names` are the blocks of attempts that have asked for their commits, until each is over.
+    `progress` is the latest word of each attempt on how far it is, until that has been heard."""
 
-    def __init__(self, executor: Executor, settled: Settled) -> None:
+    def __init__(self, executor: Executor, parcels: Parcels) -> None:
         self.names: dict[LeaseId, DebtName] = {}
+        self.progress: dict[LeaseId, Progress] = {}
         self._executor = executor
-        self._settled = settled
+        self._parcels = parcels
         # Those whose verdict has not come, and of them those that are over all the same.
         self._asking: set[LeaseId] = set()
         self._over: dict[LeaseId, Left] = {}
         # Those that were told no, and when they must have ended.
         self._refused: dict[LeaseId, int] = {}
-
-    def carrying(self) -> tuple[DebtName, ...]:
-        return tuple(self.names.values())
 
     def absorb(self, harvest: Harvest, held: dict[LeaseId, Any]) -> list[Done]:
         """Which commits to report. One whose lease is no longer held is refused at once."""
@@ -70,11 +44,12 @@ class EarlyCommits:
                 self._executor.answer(lease_id, GIVEN_UP)
                 continue
             # The block is the last thing that the commit owes.
-            self.names[lease_id] = DebtName(done.job_id, done.index, len(done.owed) - 1)
+            self.names[lease_id] = name = DebtName(done.job_id, done.index, len(done.owed) - 1)
+            self._parcels.carry(name)
             self._asking.add(lease_id)
             wanted.append(done)
         for told in harvest.progress:
-            self._settled.progress[told.lease_id] = told
+            self.progress[told.lease_id] = told
         for left in harvest.left:
             if left.lease_id in self._asking:
                 self._over[left.lease_id] = left
@@ -84,6 +59,9 @@ class EarlyCommits:
 
     def heard(self, sent: Exchange, verdicts: Iterable[Verdict], now_ms: int) -> None:
         """That exchange was answered: what was not objected to is committed."""
+        for told in sent.progress:
+            if self.progress.get(told.lease_id) is told:
+                del self.progress[told.lease_id]
         asked = [done.lease_id for done in sent.done if done.lease_id in self._asking]
         if not asked:
             return
@@ -106,7 +84,7 @@ class EarlyCommits:
         if lease_id not in self._asking:
             return
         self._asking.remove(lease_id)
-        del self.names[lease_id]
+        self._parcels.uncarry(self.names.pop(lease_id))
         if self._over.pop(lease_id, None) is None:
             self._refused[lease_id] = now_ms + LOST_GRACE_MS
             self._executor.answer(lease_id, why)
@@ -125,6 +103,6 @@ class EarlyCommits:
         if name is None:
             return
         if left.error:
-            self._settled.bounced.append(Bounced(name, left.error, is_final=True))
+            self._parcels.bounce(Bounced(name, left.error, is_final=True))
         else:
-            self._settled.delivered.append(name)
+            self._parcels.delivered(name)
