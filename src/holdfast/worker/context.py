@@ -45,6 +45,7 @@ COPY: Final = (
     "this is a forked copy of a task's process, which cannot speak for the task; do it where the "
     "task itself runs"
 )
+ASKED: Final = "this task has asked for its commit: nothing more can be part of it"
 COMMITTED: Final = "this task has committed: its result and what it promised are recorded already"
 
 _ENCODE: Final = Encoder().encode
@@ -92,6 +93,8 @@ class Context:
         self._seat = seat
         self.parts: list[Part] = []
         self.is_committed = False
+        # Whether it has asked for its commit: whatever comes of that, nothing is added any more.
+        self._has_asked = False
         self._knew_to_stop = False
         self._ids = ids
         self._pid = os.getpid()
@@ -258,7 +261,7 @@ class Context:
         committed already, nothing is owed twice."""
         with self._lock:
             self._close()
-            return () if self.is_committed else self._owed()
+            return () if self._has_asked else self._owed()
 
     def lose(self, error: BaseException | None = None) -> None:
         """The attempt has come to nothing: what it promised does not happen."""
@@ -275,13 +278,13 @@ class Context:
         with self._lock:
             self._check_open()
             owed = (*self._owed(), Entry(BLOCK, "", "", b""))
-            # Whatever comes of it, nothing may be added any more.
-            self.is_committed = True
+            self._has_asked = True
         ran_ms = max(0, host.clock_ms() - began_ms)
         why = host.commit(Done(run.job_id, item.index, item.lease_id, ran_ms, result, owed))
         if why:
             self._discard()
             raise LeaseLost(f"task {self.task_id} was not committed: {why}")
+        self.is_committed = True
 
     def leave(self, error: BaseException | None) -> None:
         host = self._speaker("commit()")[2]
@@ -299,8 +302,8 @@ class Context:
         return self._seat
 
     def _check_open(self) -> None:
-        if self.is_committed:
-            raise CannotPromise(COMMITTED)
+        if self._has_asked:
+            raise CannotPromise(COMMITTED if self.is_committed else ASKED)
         if self._is_closed:
             raise NotInTask(ENDED)
 
