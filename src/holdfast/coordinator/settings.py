@@ -1,8 +1,11 @@
 """What an operator may choose about a coordinator. Everything has a default that is safe."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
+
+from holdfast.wire.sinks import AnySink
 
 LEASE_TERM_MS = 15_000
 """How long a worker elsewhere holds a lease without renewing it, unless the operator says so."""
@@ -16,7 +19,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     `aging_ms`: how long work waits until it counts as one step more urgent; zero for never.
     `cordon_after`: a worker is cordoned when it fails so many different tasks that then go well
     elsewhere; zero for never.
-    `bundle_bytes` is how large a bundle of code may be, `bundles_bytes` all of them together."""
+    `bundle_bytes` is how large a bundle of code may be, `bundles_bytes` all of them together.
+    `sinks` are where effects may go, by name."""
 
     snapshot_bytes: int = 64 * 1024 * 1024
     history_bytes: int | None = 256 * 1024 * 1024
@@ -26,3 +30,4 @@ class Settings(Struct, frozen=True, kw_only=True):
     cordon_after: int = 5
     bundle_bytes: int = 64 * 1024 * 1024
     bundles_bytes: int = 4 * 1024 * 1024 * 1024
+    sinks: Mapping[str, AnySink] = {}
