@@ -248,7 +248,7 @@ def test_a_command_is_told_who_it_is_and_nothing_more(monkeypatch: pytest.Monkey
     assert (ctx.attempt_id, ctx.token, ctx.worker) == ("12/3:2", 77, "press")
     assert (ctx.remaining, ctx.deadline, ctx.should_stop) == (None, None, False)
     for ask in (
-        lambda: ctx.effect("ledger", body=1), lambda: ctx.progress(1), lambda: ctx.commit(),
+        lambda: ctx.effect("ledger", body=1), lambda: ctx.progress(1), ctx.commit,
     ):  # fmt: skip
         with pytest.raises(NotInTask, match="is for a function"):
             ask()
