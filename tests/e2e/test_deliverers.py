@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from holdfast.core.owed import FILE
+from holdfast.testing.fleet import wait_until
 from holdfast.testing.posting import a_delivery, a_parcel
 from holdfast.wire.delivery import Parcel
 from holdfast.wire.sinks import FileSink, FunctionSink
@@ -82,12 +83,6 @@ class Stage:
     def settled(self, count):
         return self.until(lambda found: len(found.delivered) + len(found.bounced) >= count)
 
-    def wait_for(self, is_so):
-        give_up_at = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < give_up_at
-            time.sleep(0.002)
-
     def noted(self):
         try:
             lines = (self.folder / "noted").read_text().splitlines()
@@ -154,7 +149,7 @@ def test_what_fails_is_told_and_what_waits_behind_it_comes_back(stage):
 def test_what_has_not_begun_is_given_back(stage):
     stage.give("hang", 1, 2)
     stage.give("note", 3)
-    stage.wait_for(stage.noted)
+    wait_until(stage.noted)
     stage.deliverer.take_back()
     # What is asked is asked in order: when this is done, that was heard.
     stage.give("note", 9, place="other")
@@ -171,7 +166,7 @@ def test_what_has_not_begun_is_given_back(stage):
 
 def test_what_hangs_is_given_up_and_the_place_goes_on(stage):
     stage.give("hang_once", 1, 2, timeout="10s")
-    stage.wait_for(stage.noted)
+    wait_until(stage.noted)
     assert stage.deliverer.harvest() == Settled([], [])
     stage.clock.ahead_ms += 10_000
     first, second = stage.settled(2).bounced
@@ -191,7 +186,7 @@ def test_progress_puts_the_end_off(stage):
 
 def test_closing_waits_for_what_has_begun(stage):
     stage.give("hang", 1, 2)
-    stage.wait_for(stage.noted)
+    wait_until(stage.noted)
     threading.Timer(0.02, stage.release).start()
     found = stage.deliverer.close(60_000)
     assert numbers(found.delivered) == [1]
@@ -201,7 +196,7 @@ def test_closing_waits_for_what_has_begun(stage):
 
 def test_closing_in_a_hurry_answers_for_everything(stage):
     stage.give("hang", 1, 2)
-    stage.wait_for(stage.noted)
+    wait_until(stage.noted)
     found = stage.deliverer.close(0)
     assert not found.delivered
     assert numbers(bounced.name for bounced in found.bounced) == [1, 2]
@@ -252,7 +247,7 @@ def test_a_process_that_hangs_is_killed(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     with delivering(ProcessDeliverer, tmp_path) as stage:
         stage.give("hang", 1, timeout="10s")
-        stage.wait_for(stage.noted)
+        wait_until(stage.noted)
         pid = stage.deliverer._child.pid
         stage.clock.ahead_ms += 10_000
         assert "and was ended" in stage.settled(1).bounced[0].error
@@ -266,12 +261,12 @@ def test_threads_that_hang_are_bounded(tmp_path, monkeypatch):
     with delivering(ThreadDeliverer, tmp_path) as stage:
         for number in range(4):
             stage.give("hang", number, timeout="10s")
-            stage.wait_for(lambda n=number: len(stage.noted()) > n)
+            wait_until(lambda n=number: len(stage.noted()) > n)
             stage.clock.ahead_ms += 10_000
             stage.settled(1)
         stage.give("hang", 9, timeout="10s")
         assert "4 deliveries hang there" in stage.settled(1).bounced[0].error
         stage.release()
-        stage.wait_for(lambda: not stage.deliverer._hangs(("effect", "mail")))
+        wait_until(lambda: not stage.deliverer._hangs(("effect", "mail")))
         stage.give("note", 9)
         assert numbers(stage.settled(1).delivered) == [9]
