@@ -44,8 +44,13 @@ class Carriers:
         """Whether it may still be at what it has in hand."""
         if worker.has_left:
             return False
-        silent_ms = self._coordinator.now() - worker.seen_at
-        return worker.send is not None or not worker.term_ms or silent_ms < self.patience_ms
+        is_waiting = worker.send is not None or not worker.term_ms
+        return is_waiting or self._coordinator.now() < self._silent_at(worker)
+
+    def _silent_at(self, worker: Worker) -> Instant:
+        """Until when it may say nothing. Whoever waits long for an answer is not silent before it
+        has one."""
+        return Instant(max(worker.seen_at, worker.answered_at) + self.patience_ms)
 
     def is_there(self, name: WorkerId, incarnation: int) -> bool:
         worker = self._registry.workers.get(name)
@@ -57,9 +62,11 @@ class Carriers:
         worker = self._registry.workers.get(name)
         if worker is None or worker.incarnation != incarnation:
             return Instant(self._since + self.patience_ms)
-        if self.is_alive(worker):
+        if worker.has_left:
+            return self._coordinator.now()
+        if worker.send is not None or not worker.term_ms:
             return Instant(self._coordinator.now() + self.patience_ms)
-        return Instant(worker.seen_at + self.patience_ms)
+        return self._silent_at(worker)
 
     def may_take(self, worker: Worker, place: Place) -> bool:
         """Whether it can deliver there, as far as it says."""

@@ -4,7 +4,7 @@ An exchange that reports something, or finds something to do, is answered when t
 with nothing to say is parked until there is. Nothing is polled.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.deliveries import Deliveries
@@ -19,6 +19,7 @@ from holdfast.core.ids import NEVER, Instant, WorkerId
 from holdfast.core.task import TaskState
 from holdfast.wire.delivery import Parcel
 from holdfast.wire.exchange import Exchange, Released, Reply, Run, Verdict, is_empty
+from holdfast.wire.sinks import AnySink
 
 
 def _drop(error: Exception) -> None:
@@ -44,9 +45,12 @@ class Exchanges:
         """Have other settings hold from now on."""
         self.placement.aging.step_ms = settings.aging_ms
         self._reporting.blame.most = settings.cordon_after
-        self._reporting.sinks = frozenset(settings.sinks)
-        self.placement.sinks = tuple(settings.sinks)
-        self.deliveries.adjust(settings.sinks)
+        self.adjust_sinks(settings.sinks)
+
+    def adjust_sinks(self, sinks: Mapping[str, AnySink]) -> None:
+        self._reporting.sinks = frozenset(sinks)
+        self.placement.sinks = tuple(sinks)
+        self.deliveries.adjust(sinks)
 
     def take(self, exchange: Exchange, send: SendReply) -> None:
         """One message of a worker. A repeated number gets the former answer again."""
@@ -312,6 +316,7 @@ class Exchanges:
         worker.kept, worker.removable = (), ()
         worker.has_news = False
         worker.last_reply = reply
+        worker.answered_at = self._coordinator.now()
         if send is not None:
             out = send
             self._coordinator.answer(lambda: out(reply), _drop)

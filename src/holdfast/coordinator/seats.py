@@ -70,6 +70,7 @@ class Worker(Struct):
     hello: Hello | None = None
     since: Instant = NEVER
     seen_at: Instant = NEVER
+    answered_at: Instant = NEVER
     progress: dict[LeaseId, tuple[Progress, Instant]] = {}
 
     def says_news(self, exchange: Exchange) -> bool:
