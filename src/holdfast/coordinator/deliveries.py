@@ -151,9 +151,8 @@ class Deliveries:
 
     # --- dealing --------------------------------------------------------------------------------
 
-    def deal(self, now: Instant, is_open: Callable[[Worker], bool]) -> Dealt:
-        """What is to be delivered by whom, of those who wait for an answer and may be given
-        anything."""
+    def deal(self, now: Instant, may_deliver: Callable[[Worker], bool]) -> Dealt:
+        """What is to be delivered by whom, of those who wait for an answer."""
         debts = self._state.debts
         if not len(debts):
             return {}
@@ -164,7 +163,7 @@ class Deliveries:
         if not any(place.ready for place in debts.places.values()):
             return dealt
         carriers = self.carriers.all()
-        able = [worker for worker in carriers if worker.send is not None and is_open(worker)]
+        able = [worker for worker in carriers if worker.send is not None and may_deliver(worker)]
         for place in list(debts.places.values()):
             if place.ready:
                 self.carriers.look_for_home(place)

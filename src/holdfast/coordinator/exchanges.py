@@ -122,7 +122,7 @@ class Exchanges:
         # First, and always: a sleeper whose time has come must not keep the engine awake.
         state.ready.wake(state.jobs, now)
         # What is owed goes before what is new.
-        parcels = self.deliveries.deal(now, self.is_open)
+        parcels = self.deliveries.deal(now, self._may_deliver)
         for name in parcels:
             self.tell(self.workers[name])
         has_work = bool(state.ready.queues)
@@ -185,6 +185,12 @@ class Exchanges:
         """Whether it may be given work."""
         cordoned = worker.worker in self._coordinator.state.cordoned
         return self.granting and not (worker.draining or worker.has_left or cordoned)
+
+    def _may_deliver(self, worker: Worker) -> bool:
+        """A cordon is about new work. What is owed can perhaps be done by this host alone."""
+        return self.granting and not (
+            worker.draining or worker.has_left or self._must_drain(worker)
+        )
 
     def _about_to_ask(self) -> Iterator[Worker]:
         """Those that may be given work and wait for no answer at this moment."""

@@ -436,6 +436,20 @@ def test_an_effect_that_no_worker_can_deliver_backs_off_and_is_tried_again() -> 
     assert names(helper.replies[-1].parcels) == ["0.0"]
 
 
+def test_a_cordoned_worker_delivers_and_a_drained_one_does_not() -> None:
+    service = a_service()
+    Worker(service).commit((effect(),))
+    courier = Post(service, name="courier")
+    service.do(c.CordonWorker(worker=courier.name, reason="it fails tasks"))
+    assert names(say(courier, hello=COURIER)) == ["0.0"]
+    drained = Post(service, name="drained")
+    say(courier)
+    service.do(c.CordonWorker(worker=drained.name, reason="for good"))
+    say(drained, hello=COURIER, draining=True)
+    Worker(service, "other").commit((effect(),))
+    assert since(drained, 0) == []
+
+
 # --- blocks -----------------------------------------------------------------------------------
 
 
