@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from logging import getLogger
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -45,6 +46,7 @@ from holdfast.wire.specs import edited
 from holdfast.worker.agent import Agent
 from holdfast.worker.bearings import LOCAL_WORKER
 from holdfast.worker.executor import Executor
+from holdfast.worker.parcels import Parcels
 
 T = TypeVar("T")
 
@@ -86,11 +88,16 @@ class Local:
 
     def _employ(self, make_executor: MakeExecutor) -> None:
         engine, slots = self._embedded.engine, self.slots
-        self.executor = make_executor(slots, lambda: engine.post(_nothing), monotonic_ms)
+        wake = partial(engine.post, _nothing)
+        self.executor = make_executor(slots, wake, monotonic_ms)
+        make_deliverer = self._offers.deliverer
+        parcels = Parcels(make_deliverer and make_deliverer(wake, monotonic_ms))
         memory = _memory_bytes()
         capacity = Capacity(slots, slots * 1_000, memory, 0, self._offers.resources)
         epoch, hello = self._embedded.epoch, self._offers.hello()
-        self._agent = Agent(LOCAL_WORKER, epoch, self.executor, capacity, hello=hello)
+        self._agent = Agent(
+            LOCAL_WORKER, epoch, self.executor, capacity, hello=hello, parcels=parcels
+        )
         self._seat = blank_seat(Worker(LOCAL_WORKER, epoch, capacity, hello=hello))
         self._worker = LocalWorker(self._agent, self._embedded)
         engine.hooks.insert(0, self._worker)

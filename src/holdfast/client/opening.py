@@ -8,6 +8,7 @@ from typing import Literal
 from holdfast.client.holdfast import DEFAULT_GRACE, Holdfast
 from holdfast.client.local import Local, MakeExecutor
 from holdfast.client.localworker import Offers
+from holdfast.client.sinks import Given, sinks_given
 from holdfast.coordinator.settings import Settings
 from holdfast.wire.amounts import Duration, duration_ms, size_bytes, text, whole
 from holdfast.wire.wishes import amounts_of
@@ -27,6 +28,7 @@ def open(
     keep_finished: int = 10_000,
     resources: Mapping[str, float] | None = None,
     attributes: Mapping[str, str] | None = None,
+    sinks: Mapping[str, Given] | None = None,
 ) -> Holdfast:
     """Open the folder at `path`, creating it where absent, and go on with what it holds.
 
@@ -34,7 +36,8 @@ def open(
     is how many tasks run at once, by default one a processor. Leaving waits up to `grace` for what
     runs. `history` is how much log is kept to look back on, at least (None: all); what is older
     goes to the folder `archive`, or is deleted. `keep_finished` jobs stay at hand after they end.
-    `resources` and `attributes` are what tasks may ask for by name, and require.
+    `resources` and `attributes` are what tasks may ask for by name, and require. `sinks` are where
+    effects go, by the names that tasks give: definitions, or functions called with each effect.
     """
     loading = loading_script()
     if loading is not None:
@@ -48,13 +51,16 @@ def open(
         raise ValueError(f"keep_finished={keep_finished!r} cannot be negative")
     # Before the folder is taken: a mistake here must not leave it locked.
     grace_ms = duration_ms(grace, "grace")
+    given = sinks_given(sinks, executor)
     settings = Settings(
         history_bytes=None if history is None else size_bytes(history, "history"),
         archive=None if archive is None else Path(archive).absolute(),
         keep_finished=keep_finished,
+        sinks=given.defined,
     )
     told = {name: text(value, name) for name, value in (attributes or {}).items()}
-    offers = Offers(amounts_of(resources or {}), tuple(sorted(told.items())))
+    named = tuple(sorted(told.items()))
+    offers = Offers(amounts_of(resources or {}), named, given.deliverer)
     return Holdfast(Local(Path(path), _maker(executor), slots, settings, offers), grace_ms)
 
 

@@ -134,7 +134,9 @@ class Worker(Struct):
         return holder is not None and bool(holder.leases)
 
     def is_idle(self, state: State) -> bool:
-        """Whether nothing runs there, wanted or not."""
+        """Whether something could run there, and nothing does, wanted or not."""
+        if not self.capacity.slots:
+            return False
         return not (self.has_leases(state) or self.lingering or self.clung_to(state))
 
     def seat(self, state: State, *, is_exact: bool = False) -> Seat:
