@@ -49,6 +49,7 @@ class Placement:
         self.paces = Paces()
         self.aging = Aging(Settings().aging_ms)
         self.rates = Rates()
+        self.sinks: tuple[str, ...] = ()
         self._coordinator = coordinator
         self._workers = workers
         self._tell = tell
@@ -153,7 +154,7 @@ class Placement:
             job.job_id, granted.slot, spec.kind, spec.target, spec.timeout_ms,
             worker.term_ms, granted.alone, job.count, items, spec.on_disconnect,
             spec.memory_bytes, spec.bundle, spec.cpus_milli, spec.gpus, spec.placing.resources,
-            stall_ms=spec.stall_ms, gang=spec.placing.gang,
+            self.sinks, spec.stall_ms, self._coordinator.state.log_id, spec.placing.gang,
         )  # fmt: skip
 
     def _evict(self, eviction: Eviction) -> None:
