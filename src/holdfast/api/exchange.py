@@ -2,12 +2,10 @@
 
 from typing import Final
 
-from msgspec.structs import astuple
-
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
 from holdfast.coordinator.serving import Left, Superseded
-from holdfast.wire.exchange import Exchange, is_empty
+from holdfast.wire.exchange import Exchange, Lingering, is_empty
 
 PARK_S: Final = 20.0
 LEAVING_PARK_S: Final = 0.5
@@ -53,7 +51,8 @@ def _check(call: Call, message: Exchange) -> None:
         offered.cpus_milli,
         offered.memory_bytes,
         offered.gpus,
-        *(amount for attempt in message.lingering for amount in astuple(attempt)),
+        *(amount for attempt in message.lingering for amount in _amounts(attempt)),
+        *(amount for told in message.progress for amount in (told.done, told.total)),
     )
     codes = [failed.exit_code or 0 for failed in message.failed]
     if not all(0 <= amount <= LARGEST for amount in amounts) or not all(
@@ -63,3 +62,11 @@ def _check(call: Call, message: Exchange) -> None:
     known = call.service.served.exchanges.workers
     if name not in known and len(known) >= MOST_WORKERS:
         raise Declined("queue_full", "too many workers are known", headers={"retry-after": "60"})
+
+
+def _amounts(attempt: Lingering) -> tuple[int, ...]:
+    named = (amount for _, amount in attempt.resources)
+    return (
+        attempt.lease_id, attempt.slot, attempt.cpus_milli, attempt.memory_bytes, attempt.gpus,
+        *named,
+    )  # fmt: skip
