@@ -293,22 +293,6 @@ class Deliveries:
             return f"nobody is there who could deliver it: {where}"
         return ""
 
-    def removable(self, leftovers: Iterable[Origin]) -> tuple[LeaseId, ...]:
-        """Of these attempts, those whose staged files nobody is owed, or will be."""
-        return tuple(origin.lease_id for origin in leftovers if not self._may_owe(origin))
-
-    def _may_owe(self, origin: Origin) -> bool:
-        job = self._state.jobs.get(origin.job_id)
-        task = (job.tasks or {}).get(origin.index) if job is not None else None
-        if task is None:
-            return False
-        if task.lease_id == origin.lease_id:
-            return True
-        if not any(debt.kind == FILE for debt in task.owed):
-            return False
-        committed = self._entries.lease_of(task.committed, task.job_id, task.index)
-        return committed == origin.lease_id
-
 
 def _host_of(place: str) -> str:
     kind, _, name = place.partition(":")

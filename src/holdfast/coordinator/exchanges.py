@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.deliveries import Deliveries
+from holdfast.coordinator.leftovers import removable
 from holdfast.coordinator.placement import Placement
 from holdfast.coordinator.registry import Registry
 from holdfast.coordinator.reporting import ReadRecord, Reporting
@@ -77,7 +78,7 @@ class Exchanges:
         self.deliveries.hear(worker, exchange)
         worker.note_progress(exchange.progress)
         if exchange.leftovers:
-            worker.removable = self.deliveries.removable(exchange.leftovers)
+            worker.removable = removable(self._coordinator.state, exchange.leftovers)
         if worker.has_left:
             self.registry.lose(worker.worker, "it left")
         worker.stops = self._stops(worker)

@@ -139,6 +139,7 @@ class Agent:
             self._is_leaving,
             *self.parcels.tell(now_ms),
             tuple(self._early.progress.values()),
+            self.parcels.asking,
         )
         return self._under_way
 
@@ -182,7 +183,7 @@ class Agent:
             self._kept.update({d.lease_id: d for d in sent.done if d.lease_id in kept})
             self._failed = self._failed[len(sent.failed) :]
             self._released = self._released[len(sent.released) :]
-            self.parcels.answered(sent)
+            self.parcels.answered(sent, reply, self._kept.values())
             self._early.heard(sent, reply.verdicts, now_ms)
         if reply.who and self._kept:
             # Whoever kept them is gone: the one that asks has to hear of them again.
@@ -357,7 +358,7 @@ class Agent:
         return started
 
     def _gather(self, now_ms: int) -> None:
-        self.parcels.gather()
+        self.parcels.gather(now_ms)
         self._absorb(self.executor.harvest())
         self._early.mind(now_ms)
         for running in self.executor.running():

@@ -7,16 +7,18 @@ in one record. A task that fails takes none of them along.
 import os
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from logging import Logger
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 from msgspec import Struct
 from msgspec.msgpack import Encoder
 
 from holdfast.core.ids import LeaseId
 from holdfast.core.owed import BLOCK, EFFECT, Entry
+from holdfast.wire.delivery import Origin
 from holdfast.wire.exchange import Done, Progress
 from holdfast.worker.errors import (
     CannotPromise,
@@ -29,6 +31,7 @@ from holdfast.worker.errors import (
 from holdfast.worker.payloads import CannotEncode, encode_result
 from holdfast.worker.progressing import Teller
 from holdfast.worker.seat import Seat
+from holdfast.worker.staging import Staging
 from holdfast.worker.tasklog import task_logger
 from holdfast.worker.troubles import bounded, describe
 
@@ -100,6 +103,7 @@ class Context:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._effects: list[Entry] = []
+        self._staging: Staging | None = None
         self._keys: set[tuple[str, str]] = set()
         self._bytes = 0
         self._is_closed = False
@@ -237,6 +241,22 @@ class Context:
             self._keys.add((sink, key))
             self._effects.append(entry)
             return f"{self.task_id}.{len(self._effects) - 1}"
+
+    def stage(
+        self, path: str | os.PathLike[str], mode: str = "w", **how: Any
+    ) -> AbstractContextManager[IO[Any]]:
+        """A file to write: `with ctx.stage("out/report.txt") as file:`. It appears under its name
+        once this task has committed, whole, and never if it does not. `mode` and the rest are those
+        of `open`; nothing is read, and nothing is added to.
+        """
+        (run, item), _, host = self._speaker("stage()")
+        with self._lock:
+            self._check_open()
+            if self._staging is None:
+                origin = Origin(run.log_id, run.job_id, item.index, item.lease_id)
+                self._staging = host.workbench.staging(origin)
+                self.parts.append(self._staging)
+        return self._staging.file(path, mode, **how)
 
     def commit(self, *, result: Any = None) -> "Commit":
         """Commit now, and go on: `with ctx.commit(result=...):`.

@@ -66,6 +66,19 @@ class Outputs:
             )
 
 
+class Workbench:
+    """What all attempts of one process stage with: where they may, and where that is noted.
+    `journals` is the folder of the notes."""
+
+    def __init__(self, journals: Path, outputs: tuple[str, ...] = ()) -> None:
+        self._outputs = Outputs(outputs)
+        self._journal = Journal(journals)
+
+    def staging(self, origin: Origin) -> "Staging":
+        """For an attempt. Relative paths start from where the process is."""
+        return Staging(origin, self._outputs, self._journal, os.getcwd())
+
+
 class Staging:
     """The files of one attempt. `folder` is what relative paths start from."""
 
