@@ -16,8 +16,8 @@ import holdfast
 from holdfast.errors import Refused, TaskFailed
 from holdfast.testing.archives import archive, file
 from holdfast.testing.loopback import ServerProcess
-from holdfast.wire.archives import new_digest
 from holdfast.wire.bodies import Command, Submit
+from holdfast.wire.contents import new_digest
 from holdfast.wire.http import Http, Rejected, Server
 
 PATIENCE_S = 60

@@ -76,6 +76,7 @@ SETTINGS: Final = (
         "server.output_attempt", str, "8Mi",
         "how much of what one attempt prints is kept, half of it for each stream",
     ),
+    _live("server.result_size", str, "1Gi", "how large the result of a task may be"),
     _live("server.bundle_size", str, "64Mi", "how large one bundle of code may be"),
     _live("server.bundles_size", str, "4Gi", "how large all bundles may be together"),
     Setting("worker.name", str, "", "what the worker is called; empty: the host and a few letters"),

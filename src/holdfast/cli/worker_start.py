@@ -28,7 +28,7 @@ from holdfast.core.ids import WorkerId
 from holdfast.core.placing import Placing
 from holdfast.version import VERSION
 from holdfast.wire.amounts import duration_ms, size_bytes
-from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
+from holdfast.wire.exchange import NOT_STORED, Capacity, Exchange, Hello, Reply
 from holdfast.wire.http import Http
 from holdfast.wire.http_async import AsyncHttp, Rejected, Server, Unreachable
 from holdfast.wire.wishes import milli
@@ -42,6 +42,8 @@ from holdfast.worker.naming import NameLock, NameTaken
 from holdfast.worker.printed import Printed
 from holdfast.worker.processes import ProcessExecutor
 from holdfast.worker.remote import Remote, Terms
+from holdfast.worker.results import Place, Spool
+from holdfast.worker.stowing import StowedExecutor
 from holdfast.worker.supplied import SuppliedExecutor
 from holdfast.worker.surroundings import SECRET_VARIABLE, Surroundings
 
@@ -268,6 +270,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     # Before anything is started: what is started later is where this process is then.
     cgroup = plan.cgroup or delegated()
     prints = Printed(plan.server, plan.name, incarnation, plan.scratch / "prints", slots)
+    spooled = plan.scratch / "results"
     fetching = Http(plan.server)
     cache = BundleCache(plan.bundles, fetch_over(fetching), bound_bytes=plan.bundles_bytes)
     surroundings = Surroundings(
@@ -284,17 +287,26 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     )  # fmt: skip
     functions = ProcessExecutor(
         slots, waker, monotonic_ms, dooms=False, guardian=commands, prints=prints.of_lanes,
-        bundles=str(cache.root), worker=plan.name,
+        bundles=str(cache.root), worker=plan.name, results=Place(str(spooled), is_spool=True),
     )  # fmt: skip
     prints.outbox.showing = functions.showing
     mixed = MixedExecutor(functions, commands, pickle=plan.pickle)
-    executor = SuppliedExecutor(mixed, cache, waker)
+    supplied = SuppliedExecutor(mixed, cache, waker)
+    executor = StowedExecutor(supplied, Spool(spooled), fetching, waker)
     executor.start()
     agent = _agent(plan, incarnation, executor, _hello(plan, lock, cgroup))
     http = AsyncHttp(plan.server)
 
     async def carry(exchange: Exchange, answer_s: float) -> Reply:
-        return await http.post(EXCHANGE, exchange, Reply, answer_s=answer_s)
+        try:
+            reply = await http.post(EXCHANGE, exchange, Reply, answer_s=answer_s)
+        except Rejected as no:
+            if no.problem.code != NOT_STORED:
+                raise
+            await asyncio.to_thread(executor.bring_again, exchange.done)
+            reply = await http.post(EXCHANGE, exchange, Reply, answer_s=answer_s)
+        executor.answered(exchange, reply)
+        return reply
 
     def tell(line: str) -> None:
         say(f"holdfast: worker {plan.name}: {line}")

@@ -7,13 +7,14 @@ HoldfastError
 ├── JobFailed          a whole job ended without success
 └── Closed             this handle's program part was closed, or belongs to another process
 OperatingError         the world failed (LogFailed, LogInUse, LogDamaged, NewerFormat, DiskFull,
-                       Unreachable: a server did not answer)
+                       Unreachable: a server did not answer, ResultLost: a large result is
+                       missing or damaged on the disk)
 CannotName, CannotFind, CannotEncode, MissingGuard    something about the function itself
 """
 
 from holdfast.coordinator.inspect import DiskFull, LogDamaged, LogInUse, NewerFormat
 from holdfast.core.errors import LogFailed, OperatingError
-from holdfast.wire.errors import Unreachable
+from holdfast.wire.errors import ResultLost, Unreachable
 from holdfast.worker.functions import CannotFind, CannotName, MissingGuard
 from holdfast.worker.payloads import CannotEncode
 
@@ -33,6 +34,7 @@ __all__ = [
     "NotAllowed",
     "OperatingError",
     "Refused",
+    "ResultLost",
     "TaskFailed",
     "Unreachable",
 ]

@@ -45,6 +45,7 @@ from holdfast.wire.specs import edited
 from holdfast.worker.agent import Agent
 from holdfast.worker.bearings import LOCAL_WORKER
 from holdfast.worker.executor import Executor
+from holdfast.worker.results import Place
 
 T = TypeVar("T")
 
@@ -54,7 +55,12 @@ log = getLogger("holdfast")
 
 class MakeExecutor(Protocol):
     def __call__(
-        self, slots: int, wake: Callable[[], None], clock_ms: Callable[[], int]
+        self,
+        slots: int,
+        wake: Callable[[], None],
+        clock_ms: Callable[[], int],
+        *,
+        results: Place | None,
     ) -> Executor: ...
 
 
@@ -86,7 +92,13 @@ class Local:
 
     def _employ(self, make_executor: MakeExecutor) -> None:
         engine, slots = self._embedded.engine, self.slots
-        self.executor = make_executor(slots, lambda: engine.post(_nothing), monotonic_ms)
+        results = self._embedded.results
+        place = Place(
+            str(results.contents.folder.absolute()), largest_bytes=results.largest_bytes
+        )
+        self.executor = make_executor(
+            slots, lambda: engine.post(_nothing), monotonic_ms, results=place
+        )
         memory = _memory_bytes()
         capacity = Capacity(slots, slots * 1_000, memory, 0, self._offers.resources)
         epoch, hello = self._embedded.epoch, self._offers.hello()
@@ -247,7 +259,11 @@ class Local:
         self, feed: JobFeed, decode: Decode, *, return_exceptions: bool = False
     ) -> LoggedOutcomes:
         return LoggedOutcomes(
-            self._record, feed.job_id, decode, return_exceptions=return_exceptions
+            self._record,
+            self._embedded.results.contents,
+            feed.job_id,
+            decode,
+            return_exceptions=return_exceptions,
         )
 
     def attempts_of(self, job_id: JobId, index: Index) -> int:

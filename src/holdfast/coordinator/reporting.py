@@ -1,7 +1,7 @@
 """What workers say happened, one command a kind of report, and what they are told about it."""
 
 from collections.abc import Callable
-from itertools import groupby
+from itertools import compress, groupby
 from operator import attrgetter
 from typing import Final
 
@@ -9,6 +9,7 @@ from holdfast.coordinator.blame import Blame
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.gangs import Gangs
 from holdfast.coordinator.portions import portions
+from holdfast.coordinator.results import Results
 from holdfast.coordinator.seats import Paces, Worker
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
@@ -16,7 +17,7 @@ from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Lost, Refused
 from holdfast.core.ids import JobId, LeaseId, Position
 from holdfast.core.record import Record
-from holdfast.core.reports import Done
+from holdfast.core.reports import Done, Failed
 from holdfast.wire.exchange import COMMITTED, LEASE_LOST, REFUSED, Exchange, Verdict
 
 JOB_ID: Final = attrgetter("job_id")
@@ -31,12 +32,21 @@ Told = tuple[tuple[Verdict, ...], tuple[LeaseId, ...]]
 
 
 class Reporting:
-    def __init__(self, coordinator: Coordinator, read: ReadRecord, paces: Paces) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        read: ReadRecord,
+        paces: Paces,
+        results: Results | None = None,
+    ) -> None:
         self.blame = Blame(Settings().cordon_after)
         self.gangs = Gangs(coordinator.state)
         self._coordinator = coordinator
         self._read = read
         self._paces = paces
+        self._results = results
+        if results is not None:
+            results.in_hand = self.gangs.stored
         # Members of gangs that committed while their workers waited for the others.
         self._committed: dict[LeaseId, None] = {}
 
@@ -48,7 +58,7 @@ class Reporting:
             commands.append(
                 c.StartAttempts(worker=who, incarnation=inc, started=exchange.started)
             )
-        plain = exchange.done
+        plain, lost = self._stored(exchange.done)
         whole: list[JobId] = []
         if plain:
             gangs = self._look_at(worker, plain)
@@ -56,7 +66,7 @@ class Reporting:
                 plain, whole = self._keep(worker, plain, gangs)
             for done in portions(plain):
                 commands.append(c.CommitTasks(worker=who, incarnation=inc, done=done))
-        for failed in exchange.failed:
+        for failed in (*exchange.failed, *lost):
             roll = self._coordinator.dice.roll()
             commands.append(c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll))
         if exchange.released:
@@ -83,6 +93,16 @@ class Reporting:
         if lease in self._committed:
             return Verdict(lease, COMMITTED, "")
         return Verdict(lease, LEASE_LOST, "the attempt was ended")
+
+    def _stored(self, done: tuple[Done, ...]) -> tuple[tuple[Done, ...], list[Failed]]:
+        """Those whose results are where they should be, and how those failed whose are not: nobody
+        may be told of a result that cannot be read."""
+        results = self._results
+        if results is None or not any(report.stored for report in done):
+            return done, []
+        is_here = [report.stored is None or results.has(report.stored) for report in done]
+        lost = [report for report, here in zip(done, is_here, strict=True) if not here]
+        return tuple(compress(done, is_here)), [_lost(report) for report in lost]
 
     def _look_at(self, worker: Worker, done: tuple[Done, ...]) -> set[JobId]:
         """Note how long tasks took, and whether another worker had failed them; which of their jobs
@@ -152,3 +172,10 @@ class Reporting:
                     return Verdict(lost.lease_id, COMMITTED, "")
         self._coordinator.refusals["lease_lost"] += 1
         return Verdict(lost.lease_id, LEASE_LOST, lost.why)
+
+
+def _lost(report: Done) -> Failed:
+    return Failed(
+        report.job_id, report.index, report.lease_id, report.ran_ms, "failed",
+        "its result was stored, and is not in the store any more", "", None,
+    )  # fmt: skip

@@ -31,6 +31,7 @@ from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import Entry
 from holdfast.worker.payloads import Bound
 from holdfast.worker.printing import Ends, Prints
+from holdfast.worker.results import INLINE_BYTES, Place, keeper_of
 from holdfast.worker.slate import NO_LEASE, Slate
 from holdfast.worker.troubles import describe
 
@@ -57,9 +58,11 @@ class Child:
         dooms: bool,
         prints: Prints | None = None,
         worker: WorkerId,
+        results: Place | None = None,
     ) -> None:
         self._link = link
         self._bearings = Bearings(worker)
+        self._keep_result = keeper_of(results)
         self._dooms = dooms
         self._prints = prints
         self._slate = slate
@@ -185,8 +188,11 @@ class Child:
             result = self._call(item)
             if self._original.is_copy:
                 end_copy(None)
+            stored = None
+            if len(result) > INLINE_BYTES:
+                stored, result = self._keep_result(item.lease_id, result), b""
             ran_us = (time.monotonic_ns() - began_ns) // 1000
-            return encode(Ran(item.lease_id, ran_us, result, self._printed()))
+            return encode(Ran(item.lease_id, ran_us, result, self._printed(), stored))
         except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
             trouble = describe(error)
             if self._original.is_copy:
@@ -272,7 +278,9 @@ def main() -> None:
     if prints is not None:
         slate.mark(prints.ends)
     worker = WorkerId(setup.worker)
-    child = Child(link, slate, dooms=setup.dooms, prints=prints, worker=worker)
+    child = Child(
+        link, slate, dooms=setup.dooms, prints=prints, worker=worker, results=setup.results
+    )
     threading.Thread(
         target=child.listen, args=(stream,), name="holdfast-listen", daemon=True
     ).start()

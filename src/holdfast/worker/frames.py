@@ -15,7 +15,9 @@ from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from holdfast.core.ids import LeaseId
+from holdfast.core.owed import Stored
 from holdfast.wire.exchange import Run
+from holdfast.worker.results import Place
 
 SETUP: Final = 1
 RUN: Final = 2
@@ -37,13 +39,15 @@ class Setup(Struct, frozen=True, array_like=True):
     """What a child takes over from the program it works for. An argument need not be text.
     `dooms`: a program without a guard keeps everything from running, and not its task alone.
     `captured`: its output goes into files, and it says which part is whose. `bundle` is the folder
-    it finds code in before anywhere else; empty for none. `worker` is whom it works for."""
+    it finds code in before anywhere else; empty for none. `worker` is whom it works for.
+    `results` is where large results go."""
 
     argv: list[bytes]
     dooms: bool = True
     captured: bool = False
     bundle: str = ""
     worker: str = ""
+    results: Place | None = None
 
 
 class Withdraw(Struct, frozen=True, array_like=True):
@@ -68,12 +72,14 @@ class Doom(Struct, frozen=True, array_like=True):
 
 
 class Ran(Struct, frozen=True, array_like=True, tag=0, gc=False):
-    """A task returned. `printed` is where both outputs end, if it printed anything."""
+    """A task returned. `printed` is where both outputs end, if it printed anything. A large result
+    was put away: it is told by where it is `stored`."""
 
     lease_id: LeaseId
     ran_us: int
     result: bytes
     printed: tuple[int, int] | None = None
+    stored: Stored | None = None
 
 
 class Broke(Struct, frozen=True, array_like=True, tag=1, gc=False):

@@ -214,7 +214,9 @@ def report_of(entry: Entry, outcome: Ran | Broke) -> Outcome:
     run, item = entry
     ran_ms = outcome.ran_us // 1000
     if isinstance(outcome, Ran):
-        return Done(run.job_id, item.index, item.lease_id, ran_ms, outcome.result)
+        return Done(
+            run.job_id, item.index, item.lease_id, ran_ms, outcome.result, (), outcome.stored
+        )
     trouble = Trouble(outcome.error, outcome.traceback, outcome.exit_code)
     return failed(entry, ran_ms, trouble)
 

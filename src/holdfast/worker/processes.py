@@ -19,6 +19,7 @@ from holdfast.worker.lanes import NO_BUNDLES, Leases, Outcome, failed, released
 from holdfast.worker.orders import Assign, Close, Recall, Retire, Stop
 from holdfast.worker.outbox import Shown
 from holdfast.worker.prints import LanePrints
+from holdfast.worker.results import Place
 from holdfast.worker.slate import NO_LEASE
 from holdfast.worker.warm import starter
 
@@ -30,7 +31,8 @@ class ProcessExecutor:
     `dooms`: a program without a guard, which belongs to whoever runs this, ends all of it; where
     programs are strangers' it fails their tasks alone. `prints`: where the tasks of each lane
     print; without, they print where this program does. `bundles` is the folder in which unpacked
-    bundles are found by their digests. `worker` is what tasks are told they run on.
+    bundles are found by their digests. `worker` is what tasks are told they run on. `results` is
+    where large results go.
     """
 
     def __init__(
@@ -45,12 +47,15 @@ class ProcessExecutor:
         guardian: Guardian | None = None,
         bundles: str = "",
         worker: str = LOCAL_WORKER,
+        results: Place | None = None,
     ) -> None:
         self.slots = slots
         self._clock_ms = clock_ms
         self._bundles = bundles
         self._leases = Leases()
-        start = starter(os.getcwd(), dooms=dooms, bundles=bundles, worker=worker)
+        start = starter(
+            os.getcwd(), dooms=dooms, bundles=bundles, worker=worker, results=results
+        )
         self._keeper = Keeper(slots, wake, kill_grace_ms, guardian or NoGuardian(), start)
         for lane, its in zip(self._keeper.lanes, prints, strict=False):
             lane.prints = its

@@ -25,6 +25,7 @@ from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import NO_BUNDLES, STEAL_MAX, Entry, Leases, Outcome, failed, released
 from holdfast.worker.payloads import Bound
+from holdfast.worker.results import INLINE_BYTES, Keep, Place, keeper_of
 from holdfast.worker.troubles import describe
 
 
@@ -35,6 +36,7 @@ class Floor(Protocol):
     outcomes: deque[Outcome]
     bell: Bell
     original: Original
+    keep: Keep
 
     def doom(self, error: MissingGuard) -> None:
         """Nothing can run here: a lane has found out before its task began."""
@@ -94,7 +96,7 @@ class Lane:
     def _work(self) -> None:
         floor, queue, clock_ms = self._floor, self.queue, self._clock_ms
         take, report, bell = floor.unstarted.remove, floor.outcomes.append, floor.bell
-        original = floor.original
+        original, keep = floor.original, floor.keep
         prepared: Run | None = None
         call: Bound | None = None
         ended = clock_ms()
@@ -124,8 +126,12 @@ class Lane:
                     result = call(item)
                     if original.is_copy:
                         end_copy(None)
+                    stored = None
+                    if len(result) > INLINE_BYTES:
+                        stored, result = keep(item.lease_id, result), b""
                     ended = clock_ms()
-                    report(Done(run.job_id, item.index, item.lease_id, ended - began, result))
+                    took = ended - began
+                    report(Done(run.job_id, item.index, item.lease_id, took, result, (), stored))
             except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
                 trouble = describe(error)
                 if original.is_copy:
@@ -162,7 +168,8 @@ class Lane:
 class ThreadExecutor:
     """Lanes that are threads. See `holdfast.worker.executor.Executor` for what each method owes.
     All share one interpreter, so none has the code of a bundle; `bundles`: it is run without. They
-    share one environment too, so no task finds there what it is."""
+    share one environment too, so no task finds there what it is. `results` is where large results
+    go."""
 
     def __init__(
         self,
@@ -171,8 +178,10 @@ class ThreadExecutor:
         clock_ms: Callable[[], int],
         *,
         bundles: bool = False,
+        results: Place | None = None,
     ) -> None:
         self.slots = slots
+        self.keep = keeper_of(results)
         self._bundles = bundles
         self.fatal: str | None = None
         self.fatal_kind: str | None = None

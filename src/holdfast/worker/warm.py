@@ -16,6 +16,7 @@ from typing import Final
 from holdfast.worker import frames
 from holdfast.worker.child import BOOT
 from holdfast.worker.frames import Inbox, Setup, encode, frame
+from holdfast.worker.results import Place
 from holdfast.worker.slate import Slate
 
 _CHUNK: Final = 1 << 18
@@ -36,6 +37,7 @@ class WarmChild:
         bundle: str = "",
         outputs: tuple[int, int] | None = None,
         worker: str = "",
+        results: Place | None = None,
     ) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
@@ -66,7 +68,9 @@ class WarmChild:
         self._unsent = bytearray()
         words = [os.fsencode(str(word)) for word in sys.argv]
         is_captured = outputs is not None
-        setup = Setup(words, dooms=dooms, captured=is_captured, bundle=bundle, worker=worker)
+        setup = Setup(
+            words, dooms=dooms, captured=is_captured, bundle=bundle, worker=worker, results=results
+        )
         self.send(frames.SETUP, encode(setup))
 
     @property
@@ -140,13 +144,16 @@ Start = Callable[[Slate, int, str, Outputs], WarmChild]
 """Start a child for the bundle with this digest, or for none."""
 
 
-def starter(folder: str, *, dooms: bool, bundles: str, worker: str) -> Start:
+def starter(
+    folder: str, *, dooms: bool, bundles: str, worker: str, results: Place | None
+) -> Start:
     """Children of one executor have the same beginning, but for their bundles."""
 
     def start(slate: Slate, crash: int, bundle: str, outputs: Outputs) -> WarmChild:
         place = os.path.join(bundles, bundle) if bundle else ""
         return WarmChild(
-            slate, crash, folder, dooms=dooms, bundle=place, outputs=outputs, worker=worker
-        )
+            slate, crash, folder, dooms=dooms, bundle=place, outputs=outputs, worker=worker,
+            results=results,
+        )  # fmt: skip
 
     return start

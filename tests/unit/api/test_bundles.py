@@ -10,7 +10,7 @@ from holdfast.api import bundles
 from holdfast.api.call import Call
 from holdfast.api.identity import NOBODY
 from holdfast.api.problems import Declined
-from holdfast.wire.archives import new_digest
+from holdfast.wire.contents import new_digest
 
 CONTENT = b"code" * 100_000
 

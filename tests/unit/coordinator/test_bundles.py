@@ -18,7 +18,7 @@ from holdfast.core.job import Job
 from holdfast.core.schedule import Definition, Schedule, Timing
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
-from holdfast.wire.archives import new_digest
+from holdfast.wire.contents import new_digest
 
 
 class Wall:
