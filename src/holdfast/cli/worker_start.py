@@ -28,7 +28,7 @@ from holdfast.core.ids import WorkerId
 from holdfast.core.placing import Placing
 from holdfast.version import VERSION
 from holdfast.wire.amounts import duration_ms, size_bytes
-from holdfast.wire.exchange import NOT_STORED, Capacity, Exchange, Hello, Reply
+from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
 from holdfast.wire.http import Http
 from holdfast.wire.http_async import AsyncHttp, Rejected, Server, Unreachable
 from holdfast.wire.wishes import milli
@@ -298,20 +298,13 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     http = AsyncHttp(plan.server)
 
     async def carry(exchange: Exchange, answer_s: float) -> Reply:
-        try:
-            reply = await http.post(EXCHANGE, exchange, Reply, answer_s=answer_s)
-        except Rejected as no:
-            if no.problem.code != NOT_STORED:
-                raise
-            await asyncio.to_thread(executor.bring_again, exchange.done)
-            reply = await http.post(EXCHANGE, exchange, Reply, answer_s=answer_s)
-        executor.answered(exchange, reply)
-        return reply
+        return await http.post(EXCHANGE, exchange, Reply, answer_s=answer_s)
 
     def tell(line: str) -> None:
         say(f"holdfast: worker {plan.name}: {line}")
 
-    remote = Remote(agent, carry, clock_ms=monotonic_ms, tell=tell, terms=plan.terms)
+    carried = executor.carrying(carry)
+    remote = Remote(agent, carried, clock_ms=monotonic_ms, tell=tell, terms=plan.terms)
     waker.wake = remote.wake
     told = Told(remote, tell)
     prints.start(lambda: bool(executor.running()))

@@ -120,7 +120,7 @@ class Bundles:
 
     def needed(self, state: State) -> Iterator[bytes]:
         """The code of jobs, and that of schedules for runs that are still to come."""
-        for schedule in state.schedules.values():
+        for schedule in list(state.schedules.values()):
             yield _digest(schedule.definition.spec.bundle)
         for job_id in list(state.jobs):
             job = state.jobs.get(job_id)

@@ -95,7 +95,7 @@ class Results:
 
     def needed(self, state: State) -> Iterator[bytes]:
         """The results of jobs, and those that wait for the rest of a gang."""
-        for job_id in list(state.jobs):
+        for job_id in list(state.storing):
             job = state.jobs.get(job_id)
             yield NOTHING
             if job is not None and job.stored:

@@ -6,6 +6,7 @@ What was brought is kept here until the commit is answered: a server that no lon
 and is brought it again.
 """
 
+import asyncio
 import random
 import threading
 from collections import deque
@@ -15,9 +16,19 @@ from typing import BinaryIO, Final, Protocol
 
 from holdfast.core.ids import LeaseId
 from holdfast.core.owed import Stored
-from holdfast.wire.exchange import Done, Exchange, Failed, Lingering, Released, Reply, Run
+from holdfast.wire.exchange import (
+    NOT_STORED,
+    Done,
+    Exchange,
+    Failed,
+    Lingering,
+    Released,
+    Reply,
+    Run,
+)
 from holdfast.wire.http import FIRST_PAUSE_S, LONGEST_PAUSE_S, Rejected, Unreachable
 from holdfast.worker.executor import Executor, Harvest, Running
+from holdfast.worker.remote import Carry
 from holdfast.worker.results import Spool
 from holdfast.worker.troubles import ERROR_BYTES_MAX, bounded
 
@@ -104,15 +115,31 @@ class StowedExecutor:
         self._carried.clear()
         return whole
 
-    # What becomes of what was brought. Called where exchanges are carried.
+    # What becomes of what was brought.
 
-    def bring_again(self, reports: Iterable[Done]) -> None:
-        """The server does not have all of these any more. Waits for the network."""
+    def carrying(self, carry: Carry) -> Carry:
+        """The same, but that a server which no longer has a result is brought it again, and that
+        what it has committed is not kept here any longer."""
+
+        async def carried(exchange: Exchange, answer_s: float) -> Reply:
+            try:
+                reply = await carry(exchange, answer_s)
+            except Rejected as no:
+                if no.problem.code != NOT_STORED:
+                    raise
+                await asyncio.to_thread(self._bring_again, exchange.done)
+                reply = await carry(exchange, answer_s)
+            self._answered(exchange, reply)
+            return reply
+
+        return carried
+
+    def _bring_again(self, reports: Iterable[Done]) -> None:
         for report in reports:
             if report.stored is not None and report.lease_id in self._brought:
                 self._upload(report.lease_id, report.stored)
 
-    def answered(self, exchange: Exchange, reply: Reply) -> None:
+    def _answered(self, exchange: Exchange, reply: Reply) -> None:
         """Nobody asks again for results that were told in an answered exchange, but for those the
         coordinator only keeps: they may have to be told to another."""
         if self._brought:
