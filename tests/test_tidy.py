@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ LINE_COLUMNS_MAX = 100
 
 # The only files that live beside the rooms, and the only families one level below them.
 TOP_FILES = {"__init__.py", "__init__.pyi", "__main__.py", "errors.py", "version.py"}
-FAMILIES = {"cli/benchmarks", "core/decide"}
+FAMILIES = {"cli/benchmarks", "core/decide", "worker/sinks"}
 
 EMPTY_MODULE_NAMES = {
     *("base", "common", "helper", "helpers", "misc", "shared", "util", "utils"),
@@ -119,7 +120,9 @@ def foreign_imports() -> set[str]:
 
 def declared_imports() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    names = [re.split(r"[\s\[<>=!~;]", line, maxsplit=1)[0] for line in project["dependencies"]]
+    extras = {**project["optional-dependencies"], "dev": []}
+    lines = chain(project["dependencies"], *extras.values())
+    names = [re.split(r"[\s\[<>=!~;]", line, maxsplit=1)[0] for line in lines]
     return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in names}
 
 

@@ -29,7 +29,12 @@ def indexes(state: State, now: Instant) -> dict[str, object]:
     line = in_line(state, now)
     ready = {job.job_id: set(take(job, now, job.count)) for job in line}
     holders = state.holders.values()
+    state.debts.wake(now)
+    places = state.debts.places.values()
     return {
+        "deliverable": {name for place in places for name in place.ready},
+        "blocks": {author: set(names) for author, names in state.debts.blocks.items()},
+        "stored": set(state.stored_results()),
         "ready": ready,
         "held": {(h.worker, h.incarnation): set(h.leases) for h in holders if h.leases},
         "load": {(h.worker, h.incarnation): h.load for h in holders if h.leases},

@@ -17,8 +17,18 @@ import pytest
 from holdfast.core import commands as c
 from holdfast.core.decision import Decision, Refused
 from holdfast.core.freeze import fingerprint
-from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.ids import (
+    Index,
+    Instant,
+    JobId,
+    LeaseId,
+    Position,
+    WorkerId,
+    effect_name,
+    parse_effect_name,
+)
 from holdfast.core.job import job_reason, job_state, state_of
+from holdfast.core.owed import BLOCK, EFFECT, FILE, DebtName, Entry
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import NO_LIMIT, JobSpec, RetryPolicy
 from holdfast.core.transactions import RENDERERS, Action
@@ -92,8 +102,32 @@ def grant(world: World, plain: list[str], named: dict[str, str]) -> c.Command:
     )  # fmt: skip
 
 
+def owed(text: str) -> tuple[Entry, ...]:
+    """`mail,ledger:ann,file:/out,block`: sinks, with a key behind the colon; a staged file; a
+    block."""
+    entries = []
+    for word in text.split(",") if text else ():
+        place, _, key = word.partition(":")
+        kind = {"file": FILE, "block": BLOCK}.get(place, EFFECT)
+        entries.append(Entry(kind, {FILE: "host:one", BLOCK: ""}.get(kind, place), key, b"body"))
+    return tuple(entries)
+
+
+def debts(words: list[str]) -> tuple[DebtName, ...]:
+    """Entries by the names that people use."""
+    named = [parse_effect_name(word) for word in words]
+    return tuple(DebtName(*name) for name in named if name is not None)
+
+
+def bounce(world: World, plain: list[str], named: dict[str, str]) -> c.Command:
+    return c.FailDelivery(
+        name=debts(plain)[0], error="no answer", most_tries=int(named.get("most", 20)),
+        delay_ms=int(named.get("delay", 1_000)), is_final="final" in plain,
+    )  # fmt: skip
+
+
 def commit(world: World, plain: list[str], named: dict[str, str]) -> c.Command:
-    done = Done(*names(plain), 0, b"result", listed(named.get("owes", "")))
+    done = Done(*names(plain), 0, b"result", owed(named.get("owes", "")))
     return c.CommitTasks(done=(done,), **who(named))  # type: ignore[arg-type]
 
 
@@ -151,9 +185,11 @@ COMMANDS: dict[str, Callable[[World, list[str], dict[str, str]], c.Command]] = {
     "retry": lambda w, p, n: c.RetryTasks(
         job_id=JobId(p[0]), indices=tuple(Index(int(word)) for word in p[1:])
     ),
-    "confirm": lambda w, p, n: c.ConfirmDelivery(
-        job_id=JobId(p[0]), index=Index(int(p[1])), entry=int(p[2])
-    ),
+    "confirm": lambda w, p, n: c.ConfirmDeliveries(names=debts(p)),
+    "bounce": bounce,
+    "park": lambda w, p, n: c.ParkEffects(names=debts(p), error="host one is gone"),
+    "retry-effect": lambda w, p, n: c.RetryEffects(names=debts(p)),
+    "discard": lambda w, p, n: c.DiscardEffects(names=debts(p), reason=n.get("reason", "")),
     "snapshot": lambda w, p, n: c.InstallSnapshot(
         at_position=Position(int(p[0])), state_hash="hash"
     ),
@@ -171,6 +207,10 @@ def show(world: World, plain: list[str]) -> Iterator[str]:
         if task is not None:
             more = f" attempt={task.attempt} failures={task.failures} losses={task.losses}"
             more += f" lease={task.lease_id} worker={task.worker}" if task.lease_id else ""
+            more += "".join(
+                f" owes {debt.kind} {debt.number}{' parked' if debt.parked else ''}"
+                for debt in task.owed
+            )
         yield f"  {index} {state_of(job, index).name}{more}"
 
 
@@ -207,6 +247,11 @@ def play(world: World, line: str) -> Iterator[str]:
     elif verb == "leasable":
         ready = world.leasable()
         yield " ".join(f"{job}/{i}" for job, found in ready.items() for i in found) or "nothing"
+    elif verb == "deliverable":
+        world.state.debts.wake(world.now)
+        places = world.state.debts.places.values()
+        found_ready = [name for place in places for name in place.ready]
+        yield " ".join(effect_name(n.job_id, n.index, n.number) for n in found_ready) or "nothing"
     elif verb == "show":
         yield from show(world, plain)
     else:

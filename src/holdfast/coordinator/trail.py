@@ -117,11 +117,11 @@ def _touches(action: Action, job_id: str) -> bool:
 
 
 def _is_about(action: Action, job_id: str, index: Index) -> bool:
-    """`JOB`, `JOB/3` and `JOB/0-9` are about task 3 of the job."""
+    """`JOB`, `JOB/3`, `JOB/0-9` and the entry `JOB/3.0` are about task 3 of the job."""
     if action.entity == job_id:
         return True
     name, _, tasks = action.entity.rpartition("/")
-    first, _, last = tasks.partition("-")
+    first, _, last = tasks.partition(".")[0].partition("-")
     if name != job_id or not first.isdigit():
         return False
     return int(first) <= index <= int(last or first)

@@ -8,7 +8,14 @@ anything, so an event that cannot be leaves the state as it was.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from holdfast.core import apply_ends, apply_fleet, apply_jobs, apply_leases, apply_schedules
+from holdfast.core import (
+    apply_ends,
+    apply_fleet,
+    apply_jobs,
+    apply_leases,
+    apply_owed,
+    apply_schedules,
+)
 from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Instant, Position
@@ -42,8 +49,12 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.LeasesRearmed: apply_leases.leases_rearmed,
     e.TasksCompleted: apply_ends.tasks_completed,
     e.TaskCommitted: apply_ends.task_committed,
-    e.EffectDelivered: apply_ends.effect_delivered,
-    e.TaskDone: apply_ends.task_done,
+    e.EffectsDelivered: apply_owed.settled,
+    e.DeliveryFailed: apply_owed.delivery_failed,
+    e.EffectsParked: apply_owed.effects_parked,
+    e.EffectsRetried: apply_owed.effects_retried,
+    e.EffectsDiscarded: apply_owed.settled,
+    e.TasksDone: apply_owed.tasks_done,
     e.AttemptsReturned: apply_ends.attempts_returned,
     e.TasksQuarantined: apply_ends.tasks_quarantined,
     e.TasksKilled: apply_ends.tasks_killed,

@@ -9,6 +9,7 @@ from holdfast.core.errors import ImpossibleEvent
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, LeaseId, Position, WorkerId
 from holdfast.core.job import BY_PERSON, Job, columns, first_fresh, state_of
 from holdfast.core.lease import Holder
+from holdfast.core.owed import BLOCK, Author, Debt
 from holdfast.core.ready import put_back
 from holdfast.core.state import State
 from holdfast.core.task import (
@@ -47,7 +48,7 @@ def tasks_completed(
             or task.lease_id != commit.lease_id
             or held.get(commit.lease_id) is not task
         ):
-            raise _impossible(job, index, event)
+            raise impossible(job, index, event)
         ending[index] = task
     if len(ending) != len(event.commits):
         raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
@@ -65,11 +66,14 @@ def tasks_completed(
         ends[index] = position
         if payloads is not None:
             payloads[index] = None
+    for commit in event.commits:
+        if commit.stored is not None:
+            state.remember_stored(job, commit.index, commit.stored)
     _empty_slots(state, holder, slots)
     job.active -= len(ending)
     if state.awaited:
         note_tasks(state, job, ending)
-    _finish(state, job, len(ending), at)
+    finish(state, job, len(ending), at)
 
 
 def _empty_slots(state: State, holder: Holder, slots: list[int]) -> None:
@@ -88,39 +92,25 @@ def task_committed(state: State, event: e.TaskCommitted, position: Position, at:
     job = state.job_of(event.job_id)
     task = _leased(job, event.commit.index, event.commit.lease_id, event)
     target = target_of(task, event)
+    if not event.owed:
+        raise impossible(job, task.index, event)
+    if any(entry.kind == BLOCK for entry in event.owed):
+        task.author = Author(task.worker, task.incarnation, task.expires_at == NEVER)
     _let_go(state, task)
     task.state = target
     task.committed = position
-    task.owed = tuple(range(len(event.owed)))
+    task.owed = tuple(
+        Debt(number, entry.kind, entry.place, entry.key)
+        for number, entry in enumerate(event.owed)
+    )
+    state.debts.add(task)
+    if event.commit.stored is not None:
+        state.remember_stored(job, task.index, event.commit.stored)
     job.states[task.index] = target
     if job.payloads is not None:
         job.payloads[task.index] = None
     job.active -= 1
     job.updated_at = at
-
-
-def effect_delivered(
-    state: State, event: e.EffectDelivered, position: Position, at: Instant
-) -> None:
-    job = state.job_of(event.job_id)
-    task = _owing(job, event.index, event.entry, event)
-    if len(task.owed) == 1:
-        raise _impossible(job, event.index, event)
-    task.state = target_of(task, event)
-    task.owed = tuple(entry for entry in task.owed if entry != event.entry)
-    job.updated_at = at
-
-
-def task_done(state: State, event: e.TaskDone, position: Position, at: Instant) -> None:
-    job = state.job_of(event.job_id)
-    task = _owing(job, event.index, event.entry, event)
-    if len(task.owed) != 1:
-        raise _impossible(job, event.index, event)
-    target = target_of(task, event)
-    _retire(job, task, int(target), task.committed)
-    if state.awaited:
-        note_tasks(state, job, (event.index,))
-    _finish(state, job, 1, at)
 
 
 def attempts_returned(
@@ -150,12 +140,12 @@ def tasks_quarantined(
     job = state.job_of(event.job_id)
     for task, _ in _ending(job, event.ends, event):
         _let_go(state, task)
-        _retire(job, task, TaskState.QUARANTINED, position, keep_payload=True)
+        retire(job, task, TaskState.QUARANTINED, position, keep_payload=True)
     job.active -= len(event.ends)
     job.quarantined += len(event.ends)
     if state.awaited:
         note_tasks(state, job, [end.index for end in event.ends])
-    _finish(state, job, len(event.ends), at)
+    finish(state, job, len(event.ends), at)
 
 
 def tasks_killed(state: State, event: e.TasksKilled, position: Position, at: Instant) -> None:
@@ -165,7 +155,7 @@ def tasks_killed(state: State, event: e.TasksKilled, position: Position, at: Ins
     _check_waiting(job, event.spans, event)
     for task, _ in _ending(job, event.ends, event):
         _let_go(state, task)
-        _retire(job, task, cell, position, keep_payload=not by_person)
+        retire(job, task, cell, position, keep_payload=not by_person)
     job.active -= len(event.ends)
     finished = len(event.ends) + _close_waiting(job, event.spans, cell, position)
     if by_person and job.payloads is not None:
@@ -173,7 +163,7 @@ def tasks_killed(state: State, event: e.TasksKilled, position: Position, at: Ins
             job.payloads[span.first : span.last + 1] = [None] * (span.last + 1 - span.first)
     if state.awaited:
         note_tasks(state, job)
-    _finish(state, job, finished, at)
+    finish(state, job, finished, at)
 
 
 def tasks_unschedulable(
@@ -184,16 +174,16 @@ def tasks_unschedulable(
     finished = _close_waiting(job, event.spans, TaskState.UNSCHEDULABLE, position)
     if state.awaited:
         note_tasks(state, job)
-    _finish(state, job, finished, at)
+    finish(state, job, finished, at)
 
 
-def _finish(state: State, job: Job, finished: int, at: Instant) -> None:
+def finish(state: State, job: Job, finished: int, at: Instant) -> None:
     job.unfinished -= finished
     job.updated_at = at
     note_finish(state, job)
 
 
-def _retire(
+def retire(
     job: Job, task: Task, cell: int, position: Position, *, keep_payload: bool = False
 ) -> None:
     """The task needs no record any more: its cell and columns say it all."""
@@ -235,12 +225,12 @@ def _check_waiting(job: Job, spans: Iterable[e.Span], event: e.Event) -> None:
     past = -1
     for span in spans:
         if not past < span.first <= span.last:
-            raise _impossible(job, span.first, event)
+            raise impossible(job, span.first, event)
         past = span.last
         cells = job.states[span.first : span.last + 1]
         wanted = span.last + 1 - span.first
         if len(cells) != wanted or cells.count(FRESH) + cells.count(ASIDE) != wanted:
-            raise _impossible(job, span.first, event)
+            raise impossible(job, span.first, event)
 
 
 def _close_waiting(job: Job, spans: Iterable[e.Span], cell: int, position: Position) -> int:
@@ -277,19 +267,12 @@ def _check_once(job: Job, indices: list[Index], event: e.Event) -> None:
 def _leased(job: Job, index: Index, lease_id: LeaseId, event: e.Event) -> Task:
     task = (job.tasks or {}).get(index)
     if task is None or task.lease_id != lease_id or lease_id == 0:
-        raise _impossible(job, index, event)
+        raise impossible(job, index, event)
     target_of(task, event)
     return task
 
 
-def _owing(job: Job, index: Index, entry: int, event: e.Event) -> Task:
-    task = (job.tasks or {}).get(index)
-    if task is None or task.state != TaskState.COMMITTED or entry not in task.owed:
-        raise _impossible(job, index, event)
-    return task
-
-
-def _impossible(job: Job, index: Index, event: e.Event) -> ImpossibleEvent:
+def impossible(job: Job, index: Index, event: e.Event) -> ImpossibleEvent:
     known = 0 <= index < job.count
     return ImpossibleEvent(
         f"task {job.job_id}/{index}", state_of(job, index).name if known else "unknown", event

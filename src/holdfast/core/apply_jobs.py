@@ -232,6 +232,7 @@ def jobs_forgotten(state: State, event: e.JobsForgotten, position: Position, at:
             raise ImpossibleEvent(f"job {job_id}", "unfinished", event)
     for job_id in event.job_ids:
         job = state.jobs.pop(job_id)
+        state.storing.pop(job_id, None)
         if job.blocked:
             untie(state, job)
     gone = dict.fromkeys(event.job_ids)

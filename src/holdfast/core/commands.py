@@ -20,6 +20,14 @@ from holdfast.core.commands_fleet import (
     SetLimit,
     UncordonWorker,
 )
+from holdfast.core.commands_owed import (
+    OWED_COMMANDS,
+    ConfirmDeliveries,
+    DiscardEffects,
+    FailDelivery,
+    ParkEffects,
+    RetryEffects,
+)
 from holdfast.core.commands_schedules import SCHEDULE_COMMANDS
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.placing import FAIL, After
@@ -37,11 +45,13 @@ __all__ = [
     "Command",
     "CommitGang",
     "CommitTasks",
-    "ConfirmDelivery",
+    "ConfirmDeliveries",
     "CordonWorker",
+    "DiscardEffects",
     "ExpireLeases",
     "ExtendLeases",
     "FailAttempt",
+    "FailDelivery",
     "Finished",
     "GrantGang",
     "GrantLeases",
@@ -52,6 +62,7 @@ __all__ = [
     "LoseWorker",
     "Member",
     "OpenLog",
+    "ParkEffects",
     "PauseQueue",
     "PreemptAttempts",
     "RearmLeases",
@@ -60,6 +71,7 @@ __all__ = [
     "RemoveEndpoint",
     "RescheduleTask",
     "ResumeQueue",
+    "RetryEffects",
     "RetryTasks",
     "RevokeToken",
     "SealJob",
@@ -297,14 +309,6 @@ class RetryTasks(Command, frozen=True, kw_only=True):
     spec: JobSpec | None = None
 
 
-class ConfirmDelivery(Command, frozen=True, kw_only=True):
-    """Something a commit owed has been delivered."""
-
-    job_id: JobId
-    index: Index
-    entry: int
-
-
 class InstallSnapshot(Command, frozen=True, kw_only=True):
     """A second process made and verified a snapshot of the state at `at_position`."""
 
@@ -346,7 +350,6 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     KillTasks,
     RescheduleTask,
     RetryTasks,
-    ConfirmDelivery,
     InstallSnapshot,
     Tick,
     IssueToken,
@@ -364,4 +367,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     SetLimit,
     ClearLimit,
     *SCHEDULE_COMMANDS,
+    *OWED_COMMANDS,
 )

@@ -24,6 +24,16 @@ from holdfast.core.events_fleet import (
     WorkerCordoned,
     WorkerUncordoned,
 )
+from holdfast.core.events_owed import (
+    DeliveryFailed,
+    EffectsDelivered,
+    EffectsDiscarded,
+    EffectsParked,
+    EffectsRetried,
+    Parked,
+    Settled,
+    TasksDone,
+)
 from holdfast.core.events_schedules import (
     ScheduleFired,
     SchedulePaused,
@@ -36,7 +46,6 @@ from holdfast.core.events_work import (
     AttemptsReturned,
     AttemptsStarted,
     Commit,
-    EffectDelivered,
     End,
     JobCancelled,
     JobDue,
@@ -55,7 +64,6 @@ from holdfast.core.events_work import (
     Start,
     Stopped,
     TaskCommitted,
-    TaskDone,
     TaskDue,
     TaskRescheduled,
     TasksAdded,
@@ -74,7 +82,11 @@ __all__ = [
     "AttemptsReturned",
     "AttemptsStarted",
     "Commit",
-    "EffectDelivered",
+    "DeliveryFailed",
+    "EffectsDelivered",
+    "EffectsDiscarded",
+    "EffectsParked",
+    "EffectsRetried",
     "End",
     "EndpointRegistered",
     "EndpointRemoved",
@@ -93,6 +105,7 @@ __all__ = [
     "LimitCleared",
     "LimitSet",
     "LogOpened",
+    "Parked",
     "QueuePaused",
     "QueueResumed",
     "RequestNoted",
@@ -103,16 +116,17 @@ __all__ = [
     "ScheduleResumed",
     "ScheduleSet",
     "ScheduleSkipped",
+    "Settled",
     "SnapshotInstalled",
     "Span",
     "Start",
     "Stopped",
     "TaskCommitted",
-    "TaskDone",
     "TaskDue",
     "TaskRescheduled",
     "TasksAdded",
     "TasksCompleted",
+    "TasksDone",
     "TasksKilled",
     "TasksQuarantined",
     "TasksRetried",
@@ -137,8 +151,12 @@ AnyEvent = (
     | LeasesRearmed
     | TasksCompleted
     | TaskCommitted
-    | EffectDelivered
-    | TaskDone
+    | EffectsDelivered
+    | DeliveryFailed
+    | EffectsParked
+    | EffectsRetried
+    | EffectsDiscarded
+    | TasksDone
     | AttemptsReturned
     | TasksQuarantined
     | TasksKilled

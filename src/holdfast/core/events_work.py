@@ -216,22 +216,6 @@ class TaskCommitted(Event, frozen=True, kw_only=True):
     owed: tuple[Entry, ...]
 
 
-class EffectDelivered(Event, frozen=True, kw_only=True):
-    """A delivery that a commit owed is confirmed; others are still owed."""
-
-    job_id: JobId
-    index: Index
-    entry: int
-
-
-class TaskDone(Event, frozen=True, kw_only=True):
-    """The last delivery a commit owed is confirmed."""
-
-    job_id: JobId
-    index: Index
-    entry: int
-
-
 class AttemptsReturned(Event, frozen=True, kw_only=True):
     """Attempts ended and their tasks wait again."""
 

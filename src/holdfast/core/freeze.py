@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from holdfast.core.apply_jobs import offer
 from holdfast.core.errors import BrokenInvariant
-from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job, first_fresh, is_finished
+from holdfast.core.owed import Stored
 from holdfast.core.ready import is_begun, put_back
 from holdfast.core.schedule import Schedule
 from holdfast.core.spec import JobSpec
@@ -55,6 +56,7 @@ class FrozenState(Struct, frozen=True, array_like=True):
     paused: dict[str, str]
     limits: list[tuple[str, str, Limit]] = []
     schedules: list[Schedule] = []
+    stored: list[tuple[JobId, Index, Stored]] = []
 
 
 class Versioned(Struct, array_like=True):
@@ -121,6 +123,11 @@ def freeze(state: State) -> bytes:
         state.paused,
         [(scope, name, limit) for (scope, name), limit in state.limits.items()],
         list(state.schedules.values()),
+        [
+            (job_id, index, stored)
+            for job_id in sorted(state.storing)
+            for index, stored in sorted((state.jobs[job_id].stored or {}).items())
+        ],
     )
     return _encoder.encode(frozen)
 
@@ -192,6 +199,8 @@ def _take_jobs(state: State, frozen: FrozenState) -> None:
         if job.tasks is None:
             job.tasks = {}
         job.tasks[task.index] = task
+    for job_id, index, stored in frozen.stored:
+        state.remember_stored(jobs[job_id], index, stored)
 
 
 def fingerprint(state: State) -> str:
@@ -207,6 +216,10 @@ def _build_indexes(state: State) -> None:
     state.finished.extend(job.job_id for job in finished)
     for schedule in state.schedules.values():
         state.set_schedule_timer(schedule)
+    records = [job.tasks.values() for job in state.jobs.values() if job.tasks]
+    owing = [task for tasks in records for task in tasks if task.owed]
+    for task in sorted(owing, key=lambda task: (task.committed, task.job_id, task.index)):
+        state.debts.add(task)
 
 
 def _indexed(state: State) -> Iterator[Job]:

@@ -32,9 +32,23 @@ def attempt_name(job_id: str, index: int, attempt: int) -> str:
     return f"{job_id}/{index}:{attempt}"
 
 
+def effect_name(job_id: str, index: int, number: int) -> str:
+    """How people call an entry that a task's commit owes: `JOB/INDEX.N`."""
+    return f"{job_id}/{index}.{number}"
+
+
 def parse_task_name(name: str) -> tuple[JobId, Index] | None:
     """The job and index of `JOB/INDEX`, or None where the text is not of that form."""
     job_id, slash, index = name.rpartition("/")
     if not slash or not job_id or not (index.isascii() and index.isdigit()):
         return None
     return JobId(job_id), Index(int(index))
+
+
+def parse_effect_name(name: str) -> tuple[JobId, Index, int] | None:
+    """The job, index and number of `JOB/INDEX.N`, or None where the text is not of that form."""
+    task, dot, number = name.rpartition(".")
+    named = parse_task_name(task)
+    if not dot or named is None or not (number.isascii() and number.isdigit()):
+        return None
+    return (*named, int(number))

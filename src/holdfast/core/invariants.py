@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, WorkerId, task_name
+from holdfast.core.invariants_owed import commit_line, debts_agree, stored_results
 from holdfast.core.invariants_ties import gangs, ties
 from holdfast.core.job import BY_PERSON, Job, JobState, counts, job_state, only_owes
 from holdfast.core.shape import shape_of
@@ -290,20 +291,6 @@ def endpoints(state: State) -> Iterator[Finding]:
             yield task, f"endpoint {name} has outlived its lease"
 
 
-def commit_line(state: State) -> Iterator[Finding]:
-    """C1: who has crossed the line owes something, holds nothing and cannot run again."""
-    for job in state.jobs.values():
-        for task in (job.tasks or {}).values():
-            name = task_name(job.job_id, task.index)
-            crossed = task.state is TaskState.COMMITTED
-            if crossed != bool(task.owed) or crossed != (task.committed > 0):
-                yield name, f"it is {task.state.name}, owes {task.owed}, committed {task.committed}"
-            if task.committed > state.position or task.granted > state.position:
-                yield name, f"its records lie behind the end of the log at {state.position}"
-            if crossed and job.payloads is not None and job.payloads[task.index] is not None:
-                yield name, "it has committed and still has what it would run on"
-
-
 def budgets(state: State) -> Iterator[Finding]:
     """B1: what is used of a budget is between nothing and all of it, as long as the task lives."""
     for job in state.jobs.values():
@@ -357,6 +344,8 @@ CHECKS: Final[dict[str, Callable[[State], Iterator[Finding]]]] = {
     "S8": endpoints,
     "G1": gangs,
     "C1": commit_line,
+    "C4": debts_agree,
+    "C5": stored_results,
     "B1": budgets,
     "B3": charges,
     "T1": timetables,

@@ -15,6 +15,7 @@ from typing import cast
 from msgspec import Struct
 
 from holdfast.core.ids import NEVER, Index, Instant, JobId, Position
+from holdfast.core.owed import Stored
 from holdfast.core.placing import FAIL, After
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import FRESH, KILLED_BY_LIMIT, STATE_OF_CELL, Task, TaskState
@@ -56,6 +57,7 @@ class Job(Struct, gc=False, array_like=True, kw_only=True):
     what becomes of it when that cannot be; with its `parent` it ends, unless `detached`.
     `tasks` holds the records. `cursor` is the first cell that may be fresh. `due` and `later` order
     the waiting tasks that have a record; they and `queued` are an index, rebuilt from the records.
+    `stored` says which results lie in the store, for the few tasks that have one there.
 
     A snapshot holds jobs as rows of these fields in this order, up to `detached`, and a row may
     stop where only defaults follow: what a waiting job of one task needs comes first, and what few
@@ -98,6 +100,7 @@ class Job(Struct, gc=False, array_like=True, kw_only=True):
     queued: bool = False
     due: deque[Index] | None = None
     later: list[tuple[Instant, Index]] | None = None
+    stored: dict[Index, Stored] | None = None
 
     @property
     def count(self) -> int:

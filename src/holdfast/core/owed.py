@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.core.ids import NEVER, Index, Instant, JobId
+from holdfast.core.ids import NEVER, Index, Instant, JobId, WorkerId
 
 EFFECT: Final = "effect"
 """For a sink: `place` is the name of the sink."""
@@ -51,6 +51,15 @@ class Debt(Struct, array_like=True, gc=False):
     not_before: Instant = NEVER
     parked: bool = False
     error: str = ""
+
+
+class Author(Struct, frozen=True, array_like=True, gc=False):
+    """Who committed and runs a block since: nobody else can. `is_local`: it is part of the program
+    that wrote the record, and dies with it."""
+
+    worker: WorkerId
+    incarnation: int
+    is_local: bool
 
 
 class Stored(Struct, frozen=True, array_like=True, gc=False):

@@ -17,8 +17,12 @@ MOVES: Final[dict[type[e.Event], tuple[tuple[str, ...], str]]] = {
     e.AttemptsStarted: ((LEASED,), RUNNING),
     e.TasksCompleted: ((RUNNING,), SUCCEEDED),
     e.TaskCommitted: ((RUNNING,), COMMITTED),
-    e.EffectDelivered: ((COMMITTED,), COMMITTED),
-    e.TaskDone: ((COMMITTED,), SUCCEEDED),
+    e.EffectsDelivered: ((COMMITTED,), COMMITTED),
+    e.DeliveryFailed: ((COMMITTED,), COMMITTED),
+    e.EffectsParked: ((COMMITTED,), COMMITTED),
+    e.EffectsRetried: ((COMMITTED,), COMMITTED),
+    e.EffectsDiscarded: ((COMMITTED,), COMMITTED),
+    e.TasksDone: ((COMMITTED,), SUCCEEDED),
     e.AttemptsReturned: ((LEASED, RUNNING), WAITING),
     e.TasksQuarantined: ((LEASED, RUNNING), QUARANTINED),
     e.TasksKilled: ((WAITING, LEASED, RUNNING), KILLED),
@@ -28,6 +32,14 @@ MOVES: Final[dict[type[e.Event], tuple[tuple[str, ...], str]]] = {
     e.TasksRetried: ((QUARANTINED, KILLED), WAITING),
 }
 """Every way a task may go, written down a second time. A test compares it with the table."""
+
+
+class SeenDebt(Struct):
+    """What the watch believes of one entry: how many tries have failed, and who may move it."""
+
+    tries: int = 0
+    parked: bool = False
+    is_block: bool = False
 
 
 class Seen(Struct):
@@ -41,7 +53,7 @@ class Seen(Struct):
     started: bool = False
     failures: int = 0
     losses: int = 0
-    owed: int = 0
+    owed: dict[int, SeenDebt] = {}
     by_person: bool = False
 
 

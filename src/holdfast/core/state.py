@@ -5,14 +5,17 @@ disagree with the process it replaces.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from heapq import heappush
 
 from msgspec import Struct
 
+from holdfast.core.debts import Debts
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job
 from holdfast.core.lease import Holder
+from holdfast.core.owed import Stored
 from holdfast.core.ready import ReadyQueue
 from holdfast.core.schedule import Schedule
 from holdfast.core.spec import JobSpec
@@ -67,7 +70,8 @@ class State:
     Index: endpoints, holders, ready, finished, open_jobs, timers, wall_timers, schedule_timers,
     spec_cache, and the ties between jobs: `dependents` has the blocked jobs that wait for a job,
     `awaited` those that wait for a task of it, `children` those that will end with it, and
-    `unsettled` whoever must be judged again because something it is tied to has ended.
+    `unsettled` whoever must be judged again because something it is tied to has ended. `debts` is
+    what commits owe, and `storing` names the jobs with results in the store.
     """
 
     def __init__(self) -> None:
@@ -100,6 +104,8 @@ class State:
         self.awaited: dict[JobId, dict[Index, dict[JobId, None]]] = {}
         self.children: dict[JobId, dict[JobId, None]] = {}
         self.unsettled: dict[JobId, None] = {}
+        self.debts = Debts()
+        self.storing: dict[JobId, None] = {}
 
     def job_of(self, job_id: JobId) -> Job:
         """The job an event names. History never names one that is not there."""
@@ -114,6 +120,18 @@ class State:
         if holder is None:
             holder = self.holders[key] = Holder(worker, incarnation, {}, {})
         return holder
+
+    def remember_stored(self, job: Job, index: Index, stored: Stored) -> None:
+        """The task's result lies in the store, as long as the job is kept."""
+        if job.stored is None:
+            job.stored = {}
+        job.stored[index] = stored
+        self.storing[job.job_id] = None
+
+    def stored_results(self) -> Iterator[Stored]:
+        """Everything in the store that a kept job refers to."""
+        for job_id in self.storing:
+            yield from (self.jobs[job_id].stored or {}).values()
 
     def drop_endpoint(self, name: str, lease_id: LeaseId) -> None:
         leases = self.endpoints[name]

@@ -23,6 +23,7 @@ from holdfast.core.ids import (
     WorkerId,
     task_name,
 )
+from holdfast.core.owed import Author, Debt
 
 
 class TaskState(IntEnum):
@@ -69,8 +70,12 @@ TRANSITIONS: Final[Mapping[TaskState, Mapping[type[e.Event], TaskState]]] = {
         e.TasksKilled: TaskState.KILLED,
     },
     TaskState.COMMITTED: {
-        e.EffectDelivered: TaskState.COMMITTED,
-        e.TaskDone: TaskState.SUCCEEDED,
+        e.EffectsDelivered: TaskState.COMMITTED,
+        e.DeliveryFailed: TaskState.COMMITTED,
+        e.EffectsParked: TaskState.COMMITTED,
+        e.EffectsRetried: TaskState.COMMITTED,
+        e.EffectsDiscarded: TaskState.COMMITTED,
+        e.TasksDone: TaskState.SUCCEEDED,
     },
     TaskState.SUCCEEDED: {},
     TaskState.QUARANTINED: {e.TasksRetried: TaskState.WAITING},
@@ -102,6 +107,8 @@ class Task(Struct, gc=False, array_like=True):
     `alone` is set by a death: the next attempt shares its slot with nobody and its start is
     durable before it runs, so that a task that kills its host is found by name. `rank` is how
     urgent it was when it was given out. `avoid` is the worker whose attempt of it failed last.
+    `owed` is what its commit still owes, in the order of the entries; `author` is who committed
+    it, where that one goes on with a block of its own.
     """
 
     job_id: JobId
@@ -123,10 +130,11 @@ class Task(Struct, gc=False, array_like=True):
     not_before_wall: Instant = NEVER
     previous: Position = NOWHERE
     committed: Position = NOWHERE
-    owed: tuple[int, ...] = ()
+    owed: tuple[Debt, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
     rank: int = 0
     avoid: WorkerId = WorkerId("")
+    author: Author | None = None
 
 
 def target_of(task: Task, event: e.Event) -> TaskState:

@@ -6,18 +6,19 @@ their worker) is in the same transaction as its cause. Neighbouring tasks that t
 are one action on a range, so a million of them read as one line.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec import Struct
 
 from holdfast.core import events as e
-from holdfast.core.action import LOG, Action, Details, Renderer
+from holdfast.core.action import LOG, Action, Details, Renderer, ranges
 from holdfast.core.attempt import CHARGES_FAILURES, DEATHS, EndReason
 from holdfast.core.ids import NEVER, Instant, Position, task_name
 from holdfast.core.placing import ALL_TASKS, After
 from holdfast.core.record import Record
 from holdfast.core.transactions_fleet import FLEET
+from holdfast.core.transactions_owed import OWED
 from holdfast.core.transactions_schedules import SCHEDULES
 
 __all__ = [
@@ -98,27 +99,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _ranges(
-    action: str, job_id: str, steps: Iterable[tuple[int, int, Details]]
-) -> Iterator[Action]:
-    """Steps (first, last, details) with neighbours of the same details drawn together."""
-    pending: tuple[int, int, Details] | None = None
-    for first, last, details in steps:
-        if pending is not None and first == pending[1] + 1 and details == pending[2]:
-            pending = (pending[0], last, details)
-            continue
-        if pending is not None:
-            yield _on_range(action, job_id, *pending)
-        pending = (first, last, details)
-    if pending is not None:
-        yield _on_range(action, job_id, *pending)
-
-
-def _on_range(action: str, job_id: str, first: int, last: int, details: Details) -> Action:
-    entity = task_name(job_id, first) if first == last else f"{job_id}/{first}-{last}"
-    return Action(action, entity, details)
-
-
 def _log_opened(event: e.LogOpened, record: Record) -> Iterator[Action]:
     yield Action("log_opened", LOG, {"epoch": event.epoch, "host": event.host, "pid": event.pid})
 
@@ -126,7 +106,7 @@ def _log_opened(event: e.LogOpened, record: Record) -> Iterator[Action]:
 def _job_submitted(event: e.JobSubmitted, record: Record) -> Iterator[Action]:
     created: Details = {"job_id": event.job_id}
     if event.count:
-        yield from _ranges("task_created", event.job_id, [(0, event.count - 1, created)])
+        yield from ranges("task_created", event.job_id, [(0, event.count - 1, created)])
     details: Details = {"num_tasks": event.count}
     if event.after:
         details["after"] = ",".join(_after_name(after) for after in event.after)
@@ -151,7 +131,7 @@ def _job_respecified(event: e.JobRespecified, record: Record) -> Iterator[Action
 def _tasks_added(event: e.TasksAdded, record: Record) -> Iterator[Action]:
     last = event.first + len(event.items) - 1
     created: Details = {"job_id": event.job_id}
-    yield from _ranges("task_created", event.job_id, [(event.first, last, created)])
+    yield from ranges("task_created", event.job_id, [(event.first, last, created)])
 
 
 def _job_sealed(event: e.JobSealed, record: Record) -> Iterator[Action]:
@@ -164,12 +144,12 @@ def _leases_granted(event: e.LeasesGranted, record: Record) -> Iterator[Action]:
         (index, index, {"worker_id": event.worker, "attempt": attempt})
         for index, attempt in zip(event.indices, event.attempts, strict=True)
     ]
-    yield from _ranges("task_assigned", event.job_id, steps)
+    yield from ranges("task_assigned", event.job_id, steps)
 
 
 def _attempts_started(event: e.AttemptsStarted, record: Record) -> Iterator[Action]:
     steps: list[tuple[int, int, Details]] = [(s.index, s.index, {}) for s in event.starts]
-    yield from _ranges("task_running", event.job_id, steps)
+    yield from ranges("task_running", event.job_id, steps)
 
 
 def _leases_extended(event: e.LeasesExtended, record: Record) -> Iterator[Action]:
@@ -186,24 +166,8 @@ def _tasks_completed(event: e.TasksCompleted, record: Record) -> Iterator[Action
     indices = [commit.index for commit in event.commits]
     done: list[tuple[int, int, Details]] = [(i, i, {"exit_code": 0}) for i in indices]
     freed: list[tuple[int, int, Details]] = [(i, i, {"worker_id": event.worker}) for i in indices]
-    yield from _ranges("task_succeeded", event.job_id, done)
-    yield from _ranges("task_unassigned", event.job_id, freed)
-
-
-def _task_committed(event: e.TaskCommitted, record: Record) -> Iterator[Action]:
-    name = task_name(event.job_id, event.commit.index)
-    yield Action("task_committed", name, {"owed": len(event.owed)})
-    yield Action("task_unassigned", name, {"worker_id": event.worker})
-
-
-def _effect_delivered(event: e.EffectDelivered, record: Record) -> Iterator[Action]:
-    yield Action("effect_delivered", task_name(event.job_id, event.index), {"entry": event.entry})
-
-
-def _task_done(event: e.TaskDone, record: Record) -> Iterator[Action]:
-    name = task_name(event.job_id, event.index)
-    yield Action("effect_delivered", name, {"entry": event.entry})
-    yield Action("task_succeeded", name, {"exit_code": 0})
+    yield from ranges("task_succeeded", event.job_id, done)
+    yield from ranges("task_unassigned", event.job_id, freed)
 
 
 def _end(job_id: str, end: e.End, *, can_retry: bool, why: str = "") -> Iterator[Action]:
@@ -243,7 +207,7 @@ def _tasks_killed(event: e.TasksKilled, record: Record) -> Iterator[Action]:
     spans: list[tuple[int, int, Details]] = [
         (span.first, span.last, {"reason": reason}) for span in event.spans
     ]
-    yield from _ranges("task_killed", event.job_id, spans)
+    yield from ranges("task_killed", event.job_id, spans)
     for end in event.ends:
         yield from _end(event.job_id, end, can_retry=False, why=reason)
         if end.reason != EndReason.KILLED:
@@ -259,7 +223,7 @@ def _tasks_unschedulable(event: e.TasksUnschedulable, record: Record) -> Iterato
     spans: list[tuple[int, int, Details]] = [
         (span.first, span.last, {"reason": event.reason}) for span in event.spans
     ]
-    yield from _ranges("task_unschedulable", event.job_id, spans)
+    yield from ranges("task_unschedulable", event.job_id, spans)
 
 
 def _task_rescheduled(event: e.TaskRescheduled, record: Record) -> Iterator[Action]:
@@ -278,8 +242,8 @@ def _job_due(event: e.JobDue, record: Record) -> Iterator[Action]:
 def _tasks_retried(event: e.TasksRetried, record: Record) -> Iterator[Action]:
     details: Details = {"generation": event.generation}
     spans = [(span.first, span.last, details) for span in event.spans]
-    yield from _ranges("task_retried", event.job_id, spans)
-    yield from _ranges("task_requeued", event.job_id, [(s.first, s.last, {}) for s in event.spans])
+    yield from ranges("task_retried", event.job_id, spans)
+    yield from ranges("task_requeued", event.job_id, [(s.first, s.last, {}) for s in event.spans])
 
 
 def _worker_lost(event: e.WorkerLost, record: Record) -> Iterator[Action]:
@@ -312,9 +276,6 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     e.LeasesExtended: _leases_extended,
     e.LeasesRearmed: _leases_rearmed,
     e.TasksCompleted: _tasks_completed,
-    e.TaskCommitted: _task_committed,
-    e.EffectDelivered: _effect_delivered,
-    e.TaskDone: _task_done,
     e.AttemptsReturned: _attempts_returned,
     e.TasksQuarantined: _tasks_quarantined,
     e.TasksKilled: _tasks_killed,
@@ -331,4 +292,5 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     e.JobUnblocked: _job_unblocked,
     e.JobRespecified: _job_respecified,
     **SCHEDULES,
+    **OWED,
 }

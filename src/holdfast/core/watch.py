@@ -27,13 +27,14 @@ from holdfast.core.seen import (
     SeenJob,
 )
 from holdfast.core.violation import Finding, Violation, found
+from holdfast.core.watch_owed import OWED_JUDGES, owes, unsettled
 from holdfast.core.watch_schedules import SCHEDULE_JUDGES, SeenSchedule
 
 
 class Watch:
     """Feed it every record; it answers with what that record broke.
 
-    It names J2, J3, J5 and J8, S3 to S7, C1 to C3, B2 and B4, G1, T2 to T4, and the order of the
+    It names J2, J3, J5 and J8, S3 to S7, C1 to C4, B2 and B4, G1, T2 to T4, and the order of the
     log itself (L1, L2).
     After a violation it goes on from what the record claims, so one mistake is told once.
     """
@@ -59,6 +60,7 @@ class Watch:
         violations.extend(found("J2", partial(self._cascades, record)))
         violations.extend(found("S7", partial(self._rearmed, record)))
         violations.extend(found("G1", partial(self._together, record)))
+        violations.extend(found("C4", partial(unsettled, self, record)))
         return tuple(violations)
 
     def _order(self, position: Position, record: Record) -> Iterator[Finding]:
@@ -261,18 +263,7 @@ def _completed(watch: Watch, event: e.TasksCompleted, at: Instant) -> Iterator[F
 
 def _committed(watch: Watch, event: e.TaskCommitted, at: Instant) -> Iterator[Finding]:
     yield from _cross(watch, event, event.job_id, event.commit, at)
-    watch.task(event.job_id, event.commit.index).owed = len(event.owed)
-
-
-def _delivered(
-    watch: Watch, event: e.EffectDelivered | e.TaskDone, at: Instant
-) -> Iterator[Finding]:
-    """C4: the last delivery, and only the last, makes a committed task done."""
-    yield from watch.move(event, event.job_id, event.index)
-    seen = watch.task(event.job_id, event.index)
-    seen.owed -= 1
-    if (seen.owed == 0) != isinstance(event, e.TaskDone):
-        yield task_name(event.job_id, event.index), f"C4 it owes {seen.owed} deliveries more"
+    owes(watch.task(event.job_id, event.commit.index), event)
 
 
 EndsEvent = e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled
@@ -377,8 +368,6 @@ JUDGES: Final[dict[type[e.Event], Judge]] = {
     e.LeasesRearmed: _rearm,
     e.TasksCompleted: _completed,
     e.TaskCommitted: _committed,
-    e.EffectDelivered: _delivered,
-    e.TaskDone: _delivered,
     e.AttemptsReturned: _ended,
     e.TasksQuarantined: _ended,
     e.TasksKilled: _ended,
@@ -391,4 +380,5 @@ JUDGES: Final[dict[type[e.Event], Judge]] = {
     e.JobUnblocked: _unblocked,
     e.JobRespecified: _respecified,
     **SCHEDULE_JUDGES,
+    **OWED_JUDGES,
 }

@@ -12,13 +12,15 @@ from msgspec import Struct
 
 from holdfast.core import commands as c
 from holdfast.core.ids import Index, Instant, JobId, LeaseId
+from holdfast.core.owed import BLOCK, DebtName, Entry
 from holdfast.core.placing import After, Placing
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.core.task import TaskState
-from holdfast.testing.world import World
+from holdfast.testing.world import MAIL, POST, World
 
 JOB = JobId("j")
 BEFORE = JobId("before")
+FIRST_ENTRY = DebtName(JOB, Index(0), 0)
 TERM_MS = 15_000
 SPEC = JobSpec(
     name="work",
@@ -113,10 +115,24 @@ def _dated() -> Stage:
     return stage
 
 
-def _committed(owed: tuple[bytes, ...]) -> Stage:
+def _committed(*owed: Entry) -> Stage:
     stage = _running()
     stage.world.commit(JOB, 0, stage.lease_id, owed=owed)
     stage.state = TaskState.COMMITTED
+    return stage
+
+
+def _failed_delivery() -> Stage:
+    stage = _committed(MAIL)
+    stage.world.did(
+        c.FailDelivery(name=FIRST_ENTRY, error="no answer", most_tries=20, delay_ms=1_000)
+    )
+    return stage
+
+
+def _parked() -> Stage:
+    stage = _committed(MAIL)
+    stage.world.did(c.ParkEffects(names=(FIRST_ENTRY,), error="nobody can"))
     return stage
 
 
@@ -230,8 +246,11 @@ STAGES: Final[dict[str, Callable[[], Stage]]] = {
     "running in a gang": _running_gang,
     "running by time": lambda: _running(term_ms=TERM_MS),
     "running past its time": _run_out,
-    "committed, owing one": lambda: _committed((b"mail",)),
-    "committed, owing two": lambda: _committed((b"mail", b"post")),
+    "committed, owing one": lambda: _committed(MAIL),
+    "committed, owing two": lambda: _committed(MAIL, POST),
+    "committed, its delivery failed": _failed_delivery,
+    "committed, its entry parked": _parked,
+    "committed, in its block": lambda: _committed(Entry(BLOCK, "", "", b"")),
     "succeeded": _succeeded,
     "succeeded in an interrupted job": _interrupted,
     "quarantined": _quarantined,

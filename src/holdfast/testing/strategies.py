@@ -17,6 +17,7 @@ from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import NO_LIMIT, JobSpec, RetryPolicy
 from holdfast.testing import strategies_fleet as fleet
+from holdfast.testing import strategies_owed as owed
 from holdfast.testing import strategies_schedules as schedules
 from holdfast.testing import strategies_ties as ties
 from holdfast.testing.throws import (
@@ -155,8 +156,10 @@ def _start_attempts(world: World, dice: Random) -> c.Command:
 
 def _commit_tasks(world: World, dice: Random) -> c.Command:
     worker, incarnation, named = some_targets(world, dice)
-    owed = ((), (), (b"mail",), (b"mail", b"post"))
-    done = tuple(Done(*name, _ran(dice), b"result", dice.choice(owed)) for name in named)
+    done = tuple(
+        owed.any_done(dice, Done(*name, _ran(dice), b"result", owed.any_owed(dice)))
+        for name in named
+    )
     return c.CommitTasks(worker=worker, incarnation=incarnation, done=done)
 
 
@@ -228,17 +231,6 @@ def _retry_tasks(world: World, dice: Random) -> c.Command:
     return c.RetryTasks(job_id=job_id, indices=indices, spec=spec)
 
 
-def _confirm_delivery(world: World, dice: Random) -> c.Command:
-    jobs = world.state.jobs.values()
-    owing = [task for job in jobs for task in (job.tasks or {}).values() if task.owed]
-    if owing and dice.random() < 0.9:
-        task = dice.choice(owing)
-        entry = dice.choice((*task.owed, 7))
-        return c.ConfirmDelivery(job_id=task.job_id, index=task.index, entry=entry)
-    job_id = a_job_id(world, dice)
-    return c.ConfirmDelivery(job_id=job_id, index=an_index(world, dice, job_id), entry=0)
-
-
 def _install_snapshot(world: World, dice: Random) -> c.Command:
     place = world.state.position + dice.choice((0, 0, -1, 1))
     return c.InstallSnapshot(at_position=Position(place), state_hash=world.fingerprint())
@@ -277,7 +269,6 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.KillTasks: _kill_tasks,
     c.RescheduleTask: _reschedule_task,
     c.RetryTasks: _retry_tasks,
-    c.ConfirmDelivery: _confirm_delivery,
     c.InstallSnapshot: _install_snapshot,
     c.Tick: _tick,
     c.IssueToken: fleet.issue_token,
@@ -301,11 +292,16 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     s.FireSchedule: schedules.fire_schedule,
     s.SkipInstants: schedules.skip_instants,
     s.BackfillSchedule: schedules.backfill_schedule,
+    c.ConfirmDeliveries: owed.confirm_deliveries,
+    c.FailDelivery: owed.fail_delivery,
+    c.ParkEffects: owed.park_effects,
+    c.RetryEffects: owed.retry_effects,
+    c.DiscardEffects: owed.discard_effects,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (
     c.GrantLeases, c.GrantLeases, c.GrantLeases, c.GrantLeases, c.StartAttempts, c.StartAttempts,
-    c.CommitTasks, c.FailAttempt, c.FailAttempt, c.ConfirmDelivery, c.ExtendLeases, c.RetryTasks,
+    c.CommitTasks, c.FailAttempt, c.FailAttempt, c.ConfirmDeliveries, c.ExtendLeases, c.RetryTasks,
     c.SettleTies, c.GrantGang, c.CommitGang,
 )  # fmt: skip
 _WEIGHTED: Final[tuple[type[c.Command], ...]] = (*MAKERS, *_FREQUENT, *_FREQUENT, *_FREQUENT)

@@ -19,7 +19,7 @@ from holdfast.core.placing import (
 from holdfast.core.reports import Done
 from holdfast.core.spec import JobSpec
 from holdfast.testing.throws import ABSURD, WORKERS, a_job, a_job_id, an_index
-from holdfast.testing.world import World
+from holdfast.testing.world import MAIL, World
 
 _ODD_PLACINGS: Final = (
     Placing(spread="sideways"),
@@ -102,7 +102,7 @@ def commit_gang(world: World, dice: Random) -> c.Command:
         job_id = a_job_id(world, dice)
     job = world.state.jobs.get(job_id)
     held = [t for t in ((job.tasks or {}) if job else {}).values() if t.lease_id]
-    owed = dice.choice(((), (), (b"mail",)))
+    owed = dice.choice(((), (), (MAIL,)))
     members = [
         c.Finished(t.worker, t.incarnation, Done(t.job_id, t.index, t.lease_id, 5, b"r", owed))
         for t in held

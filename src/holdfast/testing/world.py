@@ -18,6 +18,7 @@ from holdfast.core.freeze import fingerprint, freeze, thaw
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import Violation, Watch, check
 from holdfast.core.job import Job
+from holdfast.core.owed import EFFECT, DebtName, Entry, Stored
 from holdfast.core.ready import take
 from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.core.reports import Done, Failed, Released, Started
@@ -26,6 +27,8 @@ from holdfast.core.state import State
 from holdfast.core.task import Task
 
 START = Instant(1_000_000)
+MAIL = Entry(EFFECT, "mail", "", b"dear")
+POST = Entry(EFFECT, "post", "", b"sir")
 PLAIN = JobSpec(name="work", kind="function", target="work")
 
 
@@ -234,12 +237,18 @@ class World:
         worker: str = "w",
         incarnation: int = 1,
         result: bytes = b"ok",
-        owed: tuple[bytes, ...] = (),
+        owed: tuple[Entry, ...] = (),
+        stored: Stored | None = None,
     ) -> Decision:
-        report = Done(JobId(job_id), Index(index), LeaseId(lease_id), 0, result, owed)
+        report = Done(JobId(job_id), Index(index), LeaseId(lease_id), 0, result, owed, stored)
         return self.do(
             c.CommitTasks(worker=WorkerId(worker), incarnation=incarnation, done=(report,))
         )
+
+    def confirm(self, job_id: str, index: int, *numbers: int) -> tuple[AnyEvent, ...]:
+        """These entries of a task have been delivered."""
+        names = tuple(DebtName(JobId(job_id), Index(index), number) for number in numbers)
+        return self.did(c.ConfirmDeliveries(names=names))
 
     def fail(
         self,

@@ -43,13 +43,15 @@ class Parcel(Struct, frozen=True, array_like=True):
 
 class Bounced(Struct, frozen=True, array_like=True):
     """An entry that was not delivered. `is_final`: no further try can help. `is_elsewhere`: it can
-    be done, but not by this worker. `is_untried`: it waited behind one that failed."""
+    be done, but not by this worker. `is_untried`: it waited behind one that failed, or its turn
+    never came. `wait_ms`: whoever refused it asks not to be asked sooner."""
 
     name: DebtName
     error: str
     is_final: bool = False
     is_elsewhere: bool = False
     is_untried: bool = False
+    wait_ms: int = 0
 
 
 class Origin(Struct, frozen=True, array_like=True, gc=False):

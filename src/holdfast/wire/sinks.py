@@ -135,14 +135,15 @@ class HttpSink(Sink, frozen=True, tag="http"):
     Without a `url` each body is `{"to": …, "body": …}`, and `to` must be allowed: it begins with a
     prefix in `allow` (`https://host/path/`), or its host is named there, which stands for https.
     Addresses that are not public are refused, unless `private` is true or lists their network or
-    the name of the host. `conflict_is_delivered`: an answer of 409 says that the receiver has had
-    this key before.
+    the name of the host. `ca_file` is whom to trust beside the system. `conflict_is_delivered`: an
+    answer of 409 says that the receiver has had this key before.
     """
 
     url: str = ""
     allow: tuple[str, ...] = ()
     private: bool | tuple[str, ...] = False
     headers: dict[str, str] = {}
+    ca_file: str = ""
     conflict_is_delivered: bool = False
 
     def _check(self) -> None:
@@ -217,7 +218,8 @@ KINDS: Final[Mapping[str, type[Sink]]] = {
 }
 
 encode_sink: Final = msgspec.msgpack.Encoder().encode
-decode_sink: Final = msgspec.msgpack.Decoder(AnySink).decode
+_DECODER: Final[msgspec.msgpack.Decoder[AnySink]] = msgspec.msgpack.Decoder(AnySink)
+decode_sink: Final = _DECODER.decode
 
 
 def check_url(text: str, key: str) -> None:

@@ -28,6 +28,7 @@ from holdfast.wire.exchange import (
 )  # fmt: skip
 from holdfast.worker.authority import SIGNS_A_TERM, Authority
 from holdfast.worker.executor import Executor, Harvest, Running
+from holdfast.worker.parcels import Parcels
 
 __all__ = ["SIGNS_A_TERM", "START_REPORT_MS", "Agent", "is_empty"]
 
@@ -49,6 +50,7 @@ class Agent:
         *,
         hello: Hello | None = None,
         report_bytes: int = 0,
+        parcels: Parcels | None = None,
     ) -> None:
         self.worker = worker
         self.incarnation = incarnation
@@ -61,6 +63,7 @@ class Agent:
         self.hello = hello
         self._capacity = capacity
         self._report_bytes = report_bytes
+        self.parcels = parcels or Parcels()
         self._is_known = hello is None
         self._must_speak = False
         self._authority = Authority()
@@ -98,7 +101,8 @@ class Agent:
             return None
         started = self._started(now_ms)
         if waiting is not None:
-            has_reports = bool(self._done or self._failed or self._released or started)
+            reports = self._done or self._failed or self._released or started
+            has_reports = bool(reports) or self.parcels.has_news()
             if not has_reports and not self._has_changed(waiting, now_ms):
                 return None
         self._number += 1
@@ -131,6 +135,7 @@ class Agent:
             None if self._is_known else self.hello,
             lingering,
             self._is_leaving,
+            *self.parcels.tell(now_ms),
         )
         return self._under_way
 
@@ -147,6 +152,7 @@ class Agent:
         """Take nothing more and give back what has not begun; what runs may end."""
         self.draining = True
         self._give_back()
+        self.parcels.give_back()
 
     def receive(self, reply: Reply, now_ms: int = 0) -> None:
         """The reports of that exchange are settled; what came with the answer is taken up.
@@ -172,6 +178,7 @@ class Agent:
             self._kept.update({d.lease_id: d for d in sent.done if d.lease_id in kept})
             self._failed = self._failed[len(sent.failed) :]
             self._released = self._released[len(sent.released) :]
+            self.parcels.answered(sent)
         if reply.who and self._kept:
             # Whoever kept them is gone: the one that asks has to hear of them again.
             self._done = [*self._kept.values(), *self._done]
@@ -180,11 +187,13 @@ class Agent:
             self._drop(stop.lease_id)
         if reply.drain and not self.is_drained:
             self._give_back()
+            self.parcels.give_back()
         self.is_drained = reply.drain
         if reply.recalls:
             self.executor.recall(frozenset(reply.recalls))
         if self._authority.term_ms:
             self._say_how_long(reply.runs)
+        self.parcels.take_up(reply.parcels, may_start=not self._takes_nothing())
         may_start = not (self._takes_nothing() or self._authority.has_ended(now_ms))
         self._begin_durable_starts(reply.number, may_start=may_start)
         for run in reply.runs:
@@ -220,7 +229,10 @@ class Agent:
         ]
         if len(self._held) > len(self._told):
             dues.append(now_ms + START_REPORT_MS)
+        dues.append(self.parcels.next_due())
         waiting = self._under_way
+        if waiting is None or is_empty(waiting):
+            dues.append(self.parcels.sign_due())
         authority = self._authority
         if (self._held or self._kept) and authority.term_ms:
             if waiting is None or is_empty(waiting):
@@ -228,7 +240,7 @@ class Agent:
             # A result that is kept begins nothing and is ended by nobody here.
             if self._held and not self._has_lapsed:
                 dues.append(authority.ends_at)
-        return min(dues, default=0)
+        return min(filter(None, dues), default=0)
 
     def unstarted(self) -> frozenset[LeaseId]:
         """What could still be taken back without stopping anything."""
@@ -239,12 +251,13 @@ class Agent:
         """Nothing is held, nothing waits to be told."""
         return not (
             self._held or self._done or self._kept or self._failed or self._released
-        )
+        ) and self.parcels.is_idle()
 
     def finish(self, grace_ms: int) -> None:
         """Stop starting, wait for what runs, and have everything that is left reported."""
         self._absorb(self.executor.close(grace_ms))
         self._let_go_of_starts()
+        self.parcels.finish(grace_ms)
 
     def _has_changed(self, told: Exchange, now_ms: int) -> bool:
         """Whether there is something to say beside reports: a lane came free or was lost, we are
@@ -252,6 +265,8 @@ class Agent:
         if self._takes_nothing() != told.draining or self.executor.lingering() != told.lingering:
             return True
         if self._must_speak or (not self._is_known and told.hello is None):
+            return True
+        if 0 < self.parcels.sign_due() <= now_ms:
             return True
         sign_due = self._authority.sign_due()
         return bool((self._held or self._kept) and sign_due) and now_ms >= sign_due
@@ -339,6 +354,7 @@ class Agent:
         return started
 
     def _gather(self, now_ms: int) -> None:
+        self.parcels.gather()
         self._absorb(self.executor.harvest())
         for running in self.executor.running():
             if running.timeout_ms and now_ms - running.since_ms >= running.timeout_ms:

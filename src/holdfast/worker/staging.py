@@ -85,6 +85,8 @@ class Staging:
         if unknown := how.keys() - flags:
             raise TypeError(f"stage() has no argument {min(unknown)!r}")
         target = os.path.realpath(os.path.join(self._folder, os.fspath(path)))
+        if not _is_text(target):
+            raise CannotStage(f"{target!r} is no text, and a record holds nothing else")
         self._outputs.check(target)
         if target in self._open or target in self._staged:
             raise CannotStage(f"{target} was staged already by this task")
@@ -171,7 +173,7 @@ def _name_beside(target: str, origin: Origin) -> str:
     folder, name = os.path.split(target)
     tail = f"{MARK}{origin.job_id}-{origin.index}-{origin.lease_id}-{secrets.token_hex(4)}"
     room = NAME_BYTES - SPARE_BYTES - len(os.fsencode(tail)) - 1
-    head = os.fsdecode(os.fsencode(name)[:room])
+    head = name.encode()[:room].decode(errors="ignore")
     return os.path.join(folder, f".{head}{tail}")
 
 
@@ -201,6 +203,14 @@ def sync_folder(folder: str) -> None:
 def _remove(temporary: str) -> None:
     with suppress(OSError):
         Path(temporary).unlink(missing_ok=True)
+
+
+def _is_text(target: str) -> bool:
+    try:
+        target.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_under(target: str, folder: str) -> bool:

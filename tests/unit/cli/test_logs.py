@@ -160,7 +160,7 @@ def test_a_dump_can_be_narrowed(run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--type", "TaskDone", "--type", "TaskDnoe"), "TaskDnoe is no event; there are Attempts"),
+        (("--type", "TasksDone", "--type", "TaskDnoe"), "TaskDnoe is no event; there are Attempts"),
         (("--from", 8, "--to", 3), "3 comes before 8"),
     ],
 )

@@ -11,7 +11,7 @@ from holdfast.core.ids import Index, JobId, Position
 from holdfast.core.record import decode_record
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.core.state import State
-from holdfast.testing.world import World
+from holdfast.testing.world import MAIL, World
 
 SPEC = JobSpec(
     name="n", kind="function", target="t", retries=1, max_losses=1,
@@ -117,9 +117,9 @@ def test_a_commit_that_owes_is_committed_until_its_delivery_is_confirmed() -> No
     world = begun()
     (lease,) = world.grant("1", 0)
     world.start("1", 0, lease)
-    world.commit("1", 0, lease, owed=(b"mail",))
+    world.commit("1", 0, lease, owed=(MAIL,))
     assert fates(Remembered(world)) == [(1, "COMMITTED", None)]
-    world.did(c.ConfirmDelivery(job_id=JobId("1"), index=Index(0), entry=0))
+    world.confirm("1", 0, 0)
     assert fates(Remembered(world)) == [(1, "DONE", None)]
 
 

@@ -12,7 +12,7 @@ from holdfast.core.ids import Index, JobId, Position, WorkerId
 from holdfast.core.record import decode_record
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.core.state import State
-from holdfast.testing.world import World
+from holdfast.testing.world import MAIL, POST, World
 
 SPEC = JobSpec(name="n", kind="function", target="t", retry=RetryPolicy(kind="none"))
 
@@ -118,11 +118,11 @@ def test_what_a_commit_owed_is_told_after_it() -> None:
     world = begun()
     (lease,) = world.grant("1", 0)
     world.start("1", 0, lease)
-    world.commit("1", 0, lease, owed=(b"x", b"y"))
+    world.commit("1", 0, lease, owed=(MAIL, POST))
     for entry in (0, 1):
-        world.do(c.ConfirmDelivery(job_id=JobId("1"), index=Index(0), entry=entry))
+        world.confirm("1", 0, entry)
     assert commands(trail(Remembered(world)))[-3:] == [
-        "CommitTasks", "ConfirmDelivery", "ConfirmDelivery",
+        "CommitTasks", "ConfirmDeliveries", "ConfirmDeliveries",
     ]  # fmt: skip
 
 

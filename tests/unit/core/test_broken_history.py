@@ -10,7 +10,7 @@ from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, W
 from holdfast.core.invariants import check
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.testing.stages import JOB
-from holdfast.testing.world import World
+from holdfast.testing.world import MAIL, POST, World
 
 V, W = WorkerId("v"), WorkerId("w")
 OPEN, DONE = JobId("open"), JobId("done")
@@ -27,7 +27,7 @@ def world_of_every_kind() -> World:
     world.commit(JOB, SUCCEEDED, leases[SUCCEEDED])
     world.start(JOB, RUNNING, leases[RUNNING])
     world.release(JOB, ASIDE, leases[ASIDE])
-    world.commit(JOB, OWING, leases[OWING], owed=(b"mail", b"post"))
+    world.commit(JOB, OWING, leases[OWING], owed=(MAIL, POST))
     world.fail(JOB, BAD, leases[BAD])
     world.grant(JOB, OTHERS, worker=V)
     (again,) = world.grant(JOB, BAD)
@@ -72,7 +72,7 @@ def completed(*commits: e.Commit, worker: WorkerId = W) -> e.TasksCompleted:
 
 
 def committed(made: e.Commit) -> e.TaskCommitted:
-    return e.TaskCommitted(job_id=JOB, worker=W, incarnation=1, commit=made, owed=(b"x",))
+    return e.TaskCommitted(job_id=JOB, worker=W, incarnation=1, commit=made, owed=(MAIL,))
 
 
 def returned(*ends: e.End) -> e.AttemptsReturned:
@@ -99,8 +99,31 @@ def retried(*spans: tuple[int, int]) -> e.TasksRetried:
     return e.TasksRetried(job_id=JOB, generation=2, spans=spans_of(*spans))
 
 
-def delivered(index: int, entry: int) -> e.EffectDelivered:
-    return e.EffectDelivered(job_id=JOB, index=Index(index), entry=entry)
+def settled(index: int, *numbers: int) -> tuple[e.Settled, ...]:
+    return tuple(e.Settled(Index(index), number) for number in numbers)
+
+
+def delivered(index: int, *numbers: int) -> e.EffectsDelivered:
+    return e.EffectsDelivered(job_id=JOB, settled=settled(index, *numbers))
+
+
+def discarded(index: int, *numbers: int) -> e.EffectsDiscarded:
+    return e.EffectsDiscarded(job_id=JOB, settled=settled(index, *numbers), reason="")
+
+
+def sent_again(index: int, *numbers: int) -> e.EffectsRetried:
+    return e.EffectsRetried(job_id=JOB, settled=settled(index, *numbers))
+
+
+def parked(index: int, *numbers: int) -> e.EffectsParked:
+    made = tuple(e.Parked(Index(index), number, 1, "") for number in numbers)
+    return e.EffectsParked(job_id=JOB, parked=made)
+
+
+def undelivered(index: int, number: int) -> e.DeliveryFailed:
+    return e.DeliveryFailed(
+        job_id=JOB, index=Index(index), number=number, tries=1, not_before=NEVER, error=""
+    )
 
 
 def moved(index: int) -> e.TaskRescheduled:
@@ -144,9 +167,21 @@ IMPOSSIBLE: dict[str, e.Event] = {
     "a commit under a former lease": committed(commit(RUNNING, 1)),
     "a commit of what has committed": committed(commit(OWING)),
     "a commit under no lease": committed(commit(ASIDE, 0)),
-    "a delivery that is not owed": delivered(OWING, 2),
+    "a commit that owes nothing": e.TaskCommitted(
+        job_id=JOB, worker=W, incarnation=1, commit=commit(RUNNING), owed=()
+    ),
+    "a delivery beside one that is not owed": delivered(OWING, 0, 2),
     "a delivery of what runs": delivered(RUNNING, 0),
-    "a done task that owes more": e.TaskDone(job_id=JOB, index=Index(OWING), entry=0),
+    "a delivery twice": delivered(OWING, 0, 0),
+    "a delivery past the end": delivered(8, 0),
+    "a discard of what is not owed": discarded(OWING, 1, 2),
+    "a parking beside one that is not owed": parked(OWING, 0, 2),
+    "a parking twice": parked(OWING, 0, 0),
+    "a failed try of what is not owed": undelivered(OWING, 2),
+    "a failed try of what succeeded": undelivered(SUCCEEDED, 0),
+    "a retry of an entry that is not owed": sent_again(OWING, 0, 2),
+    "a done task that owes more": e.TasksDone(job_id=JOB, indices=(Index(OWING),)),
+    "a done task that runs": e.TasksDone(job_id=JOB, indices=(Index(RUNNING),)),
     "a return beside one of another lease": returned(end(RUNNING), end(LEASED, 2)),
     "a return beside one that waits": returned(end(RUNNING), end(ASIDE, 4)),
     "a return beside one under no lease": returned(end(RUNNING), end(ASIDE, 0)),
@@ -212,14 +247,15 @@ def test_an_event_with_one_thing_that_cannot_be_changes_nothing_at_all(name: str
     assert world.leasable() == leasable
 
 
-def test_the_last_delivery_is_no_mere_delivery() -> None:
+def test_a_task_is_done_once_and_only_when_it_owes_nothing() -> None:
     world = world_of_every_kind()
-    first, last = delivered(OWING, 0), delivered(OWING, 1)
-    FOLDS[type(first)](world.state, first, Position(99), world.now)
-    before = world.fingerprint()
+    last, done = delivered(OWING, 0, 1), e.TasksDone(job_id=JOB, indices=(Index(OWING),) * 2)
+    FOLDS[type(last)](world.state, last, Position(99), world.now)
     with pytest.raises(BrokenInvariant):
-        FOLDS[type(last)](world.state, last, Position(99), world.now)
-    assert world.fingerprint() == before
+        FOLDS[type(done)](world.state, done, Position(99), world.now)
+    once = e.TasksDone(job_id=JOB, indices=(Index(OWING),))
+    FOLDS[type(once)](world.state, once, Position(99), world.now)
+    assert check(world.state) == ()
 
 
 @pytest.mark.parametrize("kind", [e.TasksAdded, e.JobSealed, e.TasksRetried, e.JobDue])

@@ -15,6 +15,7 @@ from holdfast.core import commands as c
 from holdfast.core.decide import decide
 from holdfast.core.decision import Accepted, Decision, Refused
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.owed import DebtName
 from holdfast.core.placing import After
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import JobSpec
@@ -22,7 +23,7 @@ from holdfast.core.task import TaskState
 from holdfast.testing.stages import JOB, SPEC, STAGES, TERM_MS, Stage, stage_of
 from holdfast.testing.strategies import any_command, command_of, pass_time
 from holdfast.testing.throws import ABSURD
-from holdfast.testing.world import World
+from holdfast.testing.world import MAIL, World
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "commands.json"
 W, FIRST, NOBODY = WorkerId("w"), Index(0), JobId("nobody")
@@ -38,12 +39,25 @@ def reports(worker: WorkerId, incarnation: int, lease: int) -> dict[str, c.Comma
     return {
         "start": c.StartAttempts(**who, started=(Started(*at, 0),)),
         "commit": c.CommitTasks(**who, done=(Done(*at, 0, b"r"),)),
-        "commit owing": c.CommitTasks(**who, done=(Done(*at, 0, b"r", (b"mail",)),)),
+        "commit owing": c.CommitTasks(**who, done=(Done(*at, 0, b"r", (MAIL,)),)),
         "fail": c.FailAttempt(**who, failed=failed, roll=0.0),
         "release": c.ReleaseAttempts(**who, released=(Released(*at, False),)),
         "undelivered": c.ReleaseAttempts(
             **who, released=(Released(*at, False),), reason="undelivered"
         ),
+    }
+
+
+def owed_commands(name: DebtName) -> dict[str, c.Command]:
+    """Everything that can be asked about an entry."""
+    failed = c.FailDelivery(name=name, error="no answer", most_tries=2, delay_ms=1_000)
+    return {
+        "confirm": c.ConfirmDeliveries(names=(name,)),
+        "fail delivery": failed,
+        "fail delivery for good": msgspec.structs.replace(failed, is_final=True),
+        "park": c.ParkEffects(names=(name,), error="nobody can"),
+        "retry effect": c.RetryEffects(names=(name,)),
+        "discard": c.DiscardEffects(names=(name,), reason="not needed"),
     }
 
 
@@ -89,7 +103,7 @@ def commands_for(stage: Stage) -> dict[str, c.Command]:
         "reschedule": c.RescheduleTask(job_id=JOB, index=FIRST, delay_ms=5),
         "retry": c.RetryTasks(job_id=JOB, indices=(FIRST,)),
         "retry all": c.RetryTasks(job_id=JOB),
-        "confirm": c.ConfirmDelivery(job_id=JOB, index=FIRST, entry=0),
+        **owed_commands(DebtName(JOB, FIRST, 0)),
         "snapshot": c.InstallSnapshot(at_position=Position(1), state_hash="x"),
         "settle": c.SettleTies(jobs=(JOB,)),
         "grant gang": c.GrantGang(job_id=JOB, members=seats(world)),
@@ -149,6 +163,7 @@ def test_every_command_in_this_state_answers_as_written_down(name: str, blessing
 
 
 W_, L_, R_ = TaskState.WAITING, TaskState.LEASED, TaskState.RUNNING
+C_, IN_BLOCK = TaskState.COMMITTED, "committed, in its block"
 PAST = ("running past its time",)
 ASLEEP = ("fresh in a delayed job", "fresh in a dated job", "backing off", "delayed", "dated")
 BLOCKED = ("fresh in a blocked job", "aside in a blocked job")
@@ -169,13 +184,20 @@ ALLOWED: dict[str, tuple[tuple[TaskState, ...], tuple[str, ...]]] = {
     "commit gang": ((L_, R_), LONE),
     "preempt": ((L_, R_), ()),
     "preempt by itself": ((), ()),
-    "lose worker": ((L_, R_), ()),
+    "lose worker": (
+        (L_, R_, C_), tuple(name for name in STAGES if "committed" in name and name != IN_BLOCK),
+    ),
     "kill job": ((W_, L_, R_), ()),
     "kill task": ((W_, L_, R_), GANG),
     "reschedule": ((W_,), ()),
     "retry": ((TaskState.QUARANTINED, TaskState.KILLED), ("killed by a person",)),
     "retry all": ((TaskState.QUARANTINED, TaskState.KILLED), ("killed by a person",)),
-    "confirm": ((TaskState.COMMITTED,), ()),
+    "confirm": ((C_,), ()),
+    "fail delivery": ((C_,), ("committed, its entry parked",)),
+    "fail delivery for good": ((C_,), ("committed, its entry parked",)),
+    "park": ((C_,), ("committed, its entry parked",)),
+    "retry effect": ((C_,), ("committed, owing one", "committed, owing two", IN_BLOCK)),
+    "discard": ((C_,), (IN_BLOCK,)),
     "retry under other terms": ((TaskState.QUARANTINED, TaskState.KILLED), ("killed by a person",)),
     "retry as another job": ((), ()),
     "settle": ((), ()),
@@ -221,7 +243,7 @@ def test_a_job_nobody_knows_is_not_found(name: str) -> None:
         c.KillTasks(job_id=NOBODY, indices=()),
         c.RescheduleTask(job_id=NOBODY, index=FIRST),
         c.RetryTasks(job_id=NOBODY),
-        c.ConfirmDelivery(job_id=NOBODY, index=FIRST, entry=0),
+        *owed_commands(DebtName(NOBODY, FIRST, 0)).values(),
     ):
         assert ask(stage, command) == "refused: not_found"
 
@@ -233,7 +255,7 @@ def test_a_task_that_is_not_there_is_never_touched(name: str, index: int) -> Non
         c.KillTasks(job_id=JOB, indices=(place,)),
         c.RescheduleTask(job_id=JOB, index=place),
         c.RetryTasks(job_id=JOB, indices=(place,)),
-        c.ConfirmDelivery(job_id=JOB, index=place, entry=0),
+        *owed_commands(DebtName(JOB, place, 0)).values(),
     ):
         assert ask(stage, command) == "refused: not_found"
     grant = c.GrantLeases(

@@ -16,7 +16,7 @@ from holdfast.core.job import job_state
 from holdfast.core.reports import Done, Started
 from holdfast.core.spec import JobSpec
 from holdfast.testing.stages import JOB, Stage, stage_of
-from holdfast.testing.world import World, in_line
+from holdfast.testing.world import MAIL, World, in_line
 
 FRAGILE = JobSpec(name="n", kind="k", target="t", max_losses=0, max_failed_tasks=0)
 
@@ -108,7 +108,7 @@ def test_a_stopped_job_that_only_owes_deliveries_is_not_stopped_again_by_every_t
     world = World()
     world.submit("j", 2, spec=JobSpec(name="n", kind="k", target="t", job_timeout_ms=100))
     (lease_id,) = world.grant("j")
-    world.commit("j", 0, lease_id, owed=(b"mail",))
+    world.commit("j", 0, lease_id, owed=(MAIL,))
     world.sleep(100)
     assert names(world.tick()) == ["JobCancelled", "TasksKilled"]
     assert world.tick() == ()

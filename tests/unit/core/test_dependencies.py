@@ -15,7 +15,7 @@ from holdfast.core.placing import CONDITIONS, FATES, After
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import TaskState
 from holdfast.core.transactions import transaction_of
-from holdfast.testing.world import World
+from holdfast.testing.world import MAIL, World
 
 P, Q, J = JobId("p"), JobId("q"), JobId("j")
 ONCE = JobSpec(name="n", kind="k", target="t")
@@ -38,10 +38,10 @@ def cancel(world: World, job_id: str, index: int = 0) -> None:
 def deliver(world: World, job_id: str, index: int = 0) -> None:
     """It has committed and is not done before its delivery is."""
     (lease,) = world.grant(job_id, index)
-    world.commit(job_id, index, lease, owed=(b"mail",))
+    world.commit(job_id, index, lease, owed=(MAIL,))
     world.settle()
     assert not is_leasable(world)
-    world.did(c.ConfirmDelivery(job_id=JobId(job_id), index=Index(index), entry=0))
+    world.confirm(job_id, index, 0)
 
 
 ENDS = {"succeed": succeed, "deliver": deliver, "fail": fail, "cancel": cancel}

@@ -10,7 +10,7 @@ from holdfast.core.freeze import fingerprint, freeze, thaw
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, WorkerId
 from holdfast.core.spec import JobSpec
 from holdfast.testing.stages import JOB, Stage, stage_of
-from holdfast.testing.world import World, in_line
+from holdfast.testing.world import MAIL, World, in_line
 
 W = WorkerId("w")
 
@@ -124,7 +124,7 @@ def test_no_end_of_an_attempt_leaves_an_endpoint_behind(ending: str) -> None:
     world.did(endpoint(stage))
     world.did(endpoint(stage, "api"))
     if ending == "commit owing":
-        world.commit(JOB, 0, lease, owed=(b"mail",))
+        world.commit(JOB, 0, lease, owed=(MAIL,))
     elif ending == "fail":
         world.fail(JOB, 0, lease)
     elif ending == "release":

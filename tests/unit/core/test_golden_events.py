@@ -11,6 +11,7 @@ import pytest
 from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.owed import Entry, Stored
 from holdfast.core.placing import After, Constraint, Placing
 from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.core.schedule import Definition, Timing
@@ -19,7 +20,7 @@ from holdfast.core.spec import JobSpec, RetryPolicy
 GOLDEN = Path(__file__).parents[2] / "golden" / "events.json"
 PARTS: tuple[type[msgspec.Struct], ...] = (
     Record, JobSpec, RetryPolicy, Placing, Constraint, After, Definition, Timing,
-    e.Span, e.Start, e.Commit, e.End, e.Stopped,
+    e.Span, e.Start, e.Commit, e.End, e.Stopped, e.Settled, e.Parked, Entry, Stored,
 )  # fmt: skip
 SAMPLES: dict[type, Any] = {
     JobSpec: JobSpec(name="n", kind="k", target="t"),
@@ -38,6 +39,9 @@ SAMPLES: dict[type, Any] = {
     e.Stopped: e.Stopped(Index(3), Position(5)),
     e.Start: e.Start(Index(3), LeaseId(7), Instant(11)),
     e.Span: e.Span(Index(0), Index(9)),
+    Entry: Entry("effect", "mail", "ann", b"dear"),
+    e.Settled: e.Settled(Index(3), 1),
+    e.Parked: e.Parked(Index(3), 1, 20, "no answer"),
 }  # fmt: skip
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.core import invariants
+from holdfast.core.debts import Place
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import CHECKS, check
 from holdfast.core.job import Job
 from holdfast.core.line import Line
+from holdfast.core.owed import Debt, Stored
 from holdfast.core.schedule import Definition, Schedule, Timing
 from holdfast.core.shape import shape_of
 from holdfast.core.spec import JobSpec
@@ -81,6 +83,16 @@ def a_schedule(**broken: object) -> Break:
     return put_it
 
 
+def place_of(state: State) -> Place:
+    """The only place there is."""
+    (place,) = state.debts.places.values()
+    return place
+
+
+def twin_entries(state: State, job: Job) -> None:
+    the(job).owed[1].number = 0
+
+
 PLANTED: dict[str, tuple[str, str, Break]] = {
     "a schedule goes back": ("T1", "fresh", a_schedule(last_wall=Instant(9))),
     "a schedule that nobody looks at": ("T1", "fresh", a_schedule(next_wall=Instant(10))),
@@ -146,8 +158,31 @@ PLANTED: dict[str, tuple[str, str, Break]] = {
     "a lease id still to come": ("S3", "running", lambda s, job: setattr(s, "next_lease", 1)),
     "a commit without its place": ("C1", "committed, owing one", put("committed", Position(0))),
     "a commit behind the log": ("C1", "committed, owing one", put("committed", Position(99))),
-    "a waiting task that owes": ("C1", "aside", put("owed", (0,))),
+    "a waiting task that owes": ("C1", "aside", put("owed", (Debt(0, "effect", "mail", ""),))),
     "a commit that could run again": ("C1", "committed, owing one", put_job("payloads", [b"x"])),
+    "two entries under one number": ("C1", "committed, owing two", twin_entries),
+    "an entry in no book": ("C4", "committed, owing two", lambda s, job: s.debts._known.clear()),
+    "an entry that nobody delivers": (
+        "C4", "committed, owing one", lambda s, job: place_of(s).ready.clear(),
+    ),
+    "a try nobody is woken for": (
+        "C4", "committed, its delivery failed", lambda s, job: place_of(s).asleep.clear(),
+    ),
+    "a count of entries that is wrong": (
+        "C4", "committed, owing one", lambda s, job: setattr(place_of(s), "owed", 2),
+    ),
+    "a parked entry that could go": (
+        "C4", "committed, its entry parked", lambda s, job: setattr(place_of(s), "parked", 0),
+    ),
+    "a block that nobody runs": (
+        "C4", "committed, in its block", lambda s, job: s.debts.blocks.clear(),
+    ),
+    "a stored result of a task without one": (
+        "C5", "running", lambda s, job: s.remember_stored(job, Index(0), Stored(b"x", 1)),
+    ),
+    "a stored result nobody lists": (
+        "C5", "succeeded", put_job("stored", {Index(0): Stored(b"x", 1)}),
+    ),
     "a blocked job that is held": ("J8", "running", put_job("blocked", True)),
     "a tie in no book": (
         "J8", "fresh in a blocked job", lambda state, job: state.dependents.clear(),

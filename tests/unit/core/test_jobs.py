@@ -9,7 +9,7 @@ from holdfast.core.decision import Accepted, Reason, Refused
 from holdfast.core.ids import Index, Instant, Position, WorkerId
 from holdfast.core.spec import JobSpec
 from holdfast.testing.stages import JOB, Stage, stage_of
-from holdfast.testing.world import World
+from holdfast.testing.world import MAIL, POST, World
 
 W = WorkerId("w")
 ITEMS = (b"a", b"b", b"c", b"d")
@@ -71,14 +71,14 @@ CHANGES: dict[str, tuple[str, Callable[[Stage], object]]] = {
     "granted": ("fresh", lambda s: s.world.grant(JOB)),
     "started": ("leased", lambda s: s.world.start(JOB, 0, s.lease_id)),
     "completed": ("running", lambda s: s.world.commit(JOB, 0, s.lease_id)),
-    "committed": ("running", lambda s: s.world.commit(JOB, 0, s.lease_id, owed=(b"x", b"y"))),
+    "committed": ("running", lambda s: s.world.commit(JOB, 0, s.lease_id, owed=(MAIL, POST))),
     "delivered": (
         "committed, owing two",
-        lambda s: s.world.did(c.ConfirmDelivery(job_id=JOB, index=Index(0), entry=0)),
+        lambda s: s.world.confirm(JOB, 0, 0),
     ),
     "done": (
         "committed, owing one",
-        lambda s: s.world.did(c.ConfirmDelivery(job_id=JOB, index=Index(0), entry=0)),
+        lambda s: s.world.confirm(JOB, 0, 0),
     ),
     "returned": ("running", lambda s: s.world.release(JOB, 0, s.lease_id)),
     "killed": ("running", lambda s: s.world.did(c.KillJob(job_id=JOB))),

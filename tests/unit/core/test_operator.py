@@ -8,7 +8,7 @@ from holdfast.core.decision import Accepted, Reason, Refused
 from holdfast.core.ids import Index, Instant
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.testing.stages import JOB, stage_of
-from holdfast.testing.world import World
+from holdfast.testing.world import MAIL, World
 
 AGAIN = JobSpec(name="n", kind="k", target="t", retries=1, retry=RetryPolicy(kind="none"))
 LARGEST = 10**15
@@ -70,7 +70,7 @@ def test_one_task_of_several_that_has_committed_keeps_all_of_them() -> None:
     world = World()
     world.submit(JOB, 2)
     (lease_id,) = world.grant(JOB, 1)
-    world.commit(JOB, 1, lease_id, owed=(b"mail",))
+    world.commit(JOB, 1, lease_id, owed=(MAIL,))
     before = world.fingerprint()
     decision = world.do(c.KillTasks(job_id=JOB, indices=(Index(0), Index(1))))
     assert isinstance(decision, Refused)

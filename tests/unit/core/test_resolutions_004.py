@@ -11,8 +11,8 @@ from holdfast.core.ids import Index, WorkerId
 from holdfast.core.invariants import check
 from holdfast.core.job import job_reason, job_state, state_of
 from holdfast.core.task import FINISHED, TaskState
-from holdfast.testing.stages import JOB, STAGES, TERM_MS, stage_of
-from holdfast.testing.world import World
+from holdfast.testing.stages import FIRST_ENTRY, JOB, STAGES, TERM_MS, stage_of
+from holdfast.testing.world import MAIL, POST, World
 
 W = WorkerId("w")
 
@@ -50,16 +50,16 @@ def test_resolution_004_02_a_duplicate_execution_never_counts_as_success() -> No
 
 def test_resolution_004_03_what_a_commit_owes_is_in_its_record_and_done_comes_after() -> None:
     stage = stage_of("running")
-    (event,) = events(stage.world.commit(JOB, 0, stage.lease_id, owed=(b"mail", b"post")))
+    (event,) = events(stage.world.commit(JOB, 0, stage.lease_id, owed=(MAIL, POST)))
     assert isinstance(event, e.TaskCommitted)
-    assert event.owed == (b"mail", b"post")
+    assert event.owed == (MAIL, POST)
     stage.world.crash()
     stage.world.open()
     assert state(stage.world) is TaskState.COMMITTED
-    assert stage.world.task(JOB).owed == (0, 1)
+    assert [debt.number for debt in stage.world.task(JOB).owed] == [0, 1]
     for entry in (0, 1):
         assert job_state(stage.world.state.jobs[JOB]) == "RUNNING"
-        stage.world.did(c.ConfirmDelivery(job_id=JOB, index=Index(0), entry=entry))
+        stage.world.confirm(JOB, 0, entry)
     assert job_state(stage.world.state.jobs[JOB]) == "SUCCEEDED"
 
 
@@ -75,7 +75,7 @@ def test_resolution_004_04_a_commit_needs_the_current_unexpired_lease_of_its_own
 
 def test_resolution_004_05_a_task_that_is_done_cannot_commit_again() -> None:
     stage = stage_of("committed, owing one")
-    stage.world.did(c.ConfirmDelivery(job_id=JOB, index=Index(0), entry=0))
+    stage.world.confirm(JOB, 0, 0)
     assert state(stage.world) is TaskState.SUCCEEDED
     assert events(stage.world.commit(JOB, 0, stage.lease_id)) == ()
     assert stage.world.grant(JOB) == ()
@@ -115,9 +115,7 @@ def test_resolution_004_09_an_aborted_attempt_sends_its_task_back_to_waiting() -
 
 def test_resolution_004_10_no_delivery_is_confirmed_before_the_commit() -> None:
     for name in ("fresh", "leased", "running", "aside", "quarantined"):
-        decision = stage_of(name).world.do(
-            c.ConfirmDelivery(job_id=JOB, index=Index(0), entry=0)
-        )
+        decision = stage_of(name).world.do(c.ConfirmDeliveries(names=(FIRST_ENTRY,)))
         assert isinstance(decision, Refused)
         assert decision.code is Reason.INVALID_TRANSITION
 

@@ -14,7 +14,7 @@ from holdfast.core.record import Record
 from holdfast.core.schedule import SCHEDULED_AT, Definition, Timing
 from holdfast.core.spec import JobSpec
 from holdfast.core.transactions import transaction_of
-from holdfast.testing.world import START, World
+from holdfast.testing.world import MAIL, START, World
 
 EVERY = Timing(every_ms=60_000)
 FIRST = Instant(START + 60_000)
@@ -195,7 +195,7 @@ def test_a_run_that_is_over_is_in_nobodys_way(overlap: str) -> None:
 def test_a_run_that_only_owes_deliveries_is_in_nobodys_way() -> None:
     world = a_world(overlap="replace")
     job_id = running(world)
-    world.commit(job_id, 0, world.task(job_id).lease_id, owed=(b"mail",))
+    world.commit(job_id, 0, world.task(job_id).lease_id, owed=(MAIL,))
     assert names(world.did(firing(SECOND, THIRD))) == ["JobSubmitted", "ScheduleFired"]
 
 

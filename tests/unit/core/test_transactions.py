@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from holdfast.core import commands as c
-from holdfast.core.ids import Index, JobId, WorkerId
+from holdfast.core.ids import JobId, WorkerId
 from holdfast.core.spec import JobSpec
 from holdfast.core.transactions import (
     Action,
@@ -132,10 +132,10 @@ def test_what_a_limit_kills_is_in_the_transaction_of_its_cause() -> None:
 def test_deliveries_are_told_one_by_one() -> None:
     world = stage_of("committed, owing two").world
     assert the(world, "task_committed").details == {"owed": 2}
-    world.did(c.ConfirmDelivery(job_id=JOB, index=Index(0), entry=0))
-    assert told(world) == [("effect_delivered", "j/0")]
-    world.did(c.ConfirmDelivery(job_id=JOB, index=Index(0), entry=1))
-    assert told(world) == [("effect_delivered", "j/0"), ("task_succeeded", "j/0")]
+    world.confirm(JOB, 0, 0)
+    assert told(world) == [("effect_delivered", "j/0.0")]
+    world.confirm(JOB, 0, 1)
+    assert told(world) == [("effect_delivered", "j/0.1"), ("task_succeeded", "j/0")]
 
 
 def test_a_retry_requeues() -> None:

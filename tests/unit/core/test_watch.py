@@ -12,7 +12,7 @@ from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.record import Record
 from holdfast.core.watch import Watch
 from holdfast.testing.stages import JOB, STAGES, Stage, stage_of
-from holdfast.testing.world import World
+from holdfast.testing.world import MAIL, POST, World
 
 W = WorkerId("w")
 
@@ -70,6 +70,12 @@ def retried(generation: int) -> Callable[[Stage], e.TasksRetried]:
 def extended(stage: Stage, ms: int) -> e.LeasesExtended:
     until = Instant(stage.world.now + ms)
     return e.LeasesExtended(worker=W, incarnation=1, until=until, exceptions=())
+
+
+def failed_try(stage: Stage) -> e.DeliveryFailed:
+    return e.DeliveryFailed(
+        job_id=JOB, index=Index(0), number=0, tries=1, not_before=stage.world.now, error=""
+    )
 
 
 OPENED = e.LogOpened(log_id="log", epoch=1, version="", host="", pid=1, torn_bytes=0)
@@ -134,12 +140,35 @@ LIES: dict[str, tuple[str, str, Callable[[Stage], e.AnyEvent]]] = {
     "a commit past its time": ("C2", "running past its time", commit_of),
     "an abort of what committed": ("C3", "committed, owing one", returned),
     "a task done before its last delivery": (
-        "C4", "committed, owing two", lambda _: e.TaskDone(job_id=JOB, index=Index(0), entry=0),
+        "C4", "committed, owing two", lambda _: e.TasksDone(job_id=JOB, indices=(Index(0),)),
     ),
     "a last delivery that does not end it": (
         "C4",
         "committed, owing one",
-        lambda _: e.EffectDelivered(job_id=JOB, index=Index(0), entry=0),
+        lambda _: e.EffectsDelivered(job_id=JOB, settled=(e.Settled(Index(0), 0),)),
+    ),
+    "a delivery of what is not owed": (
+        "C4",
+        "committed, owing two",
+        lambda _: e.EffectsDelivered(job_id=JOB, settled=(e.Settled(Index(0), 2),)),
+    ),
+    "a delivery of what has not committed": (
+        "J2",
+        "running",
+        lambda _: e.EffectsDelivered(job_id=JOB, settled=(e.Settled(Index(0), 0),)),
+    ),
+    "a try of what is parked": ("C4", "committed, its entry parked", failed_try),
+    "a try that was not counted": ("C4", "committed, its delivery failed", failed_try),
+    "a try of a block": ("C4", "committed, in its block", failed_try),
+    "a second parking": (
+        "C4",
+        "committed, its entry parked",
+        lambda _: e.EffectsParked(job_id=JOB, parked=(e.Parked(Index(0), 0, 0, ""),)),
+    ),
+    "a block that runs again": (
+        "C4",
+        "committed, in its block",
+        lambda _: e.EffectsRetried(job_id=JOB, settled=(e.Settled(Index(0), 0),)),
     ),
     "a failure that charges nothing": ("B2", "running", lambda s: returned(s, reason="failed")),
     "a release that charges": (
@@ -221,9 +250,9 @@ def test_a_long_life_is_watched_to_its_end() -> None:
     first, second = world.grant("j", 0, 1, term_ms=1_000)
     world.did(c.ExtendLeases(worker=W, incarnation=1, term_ms=5_000))
     world.commit("j", 0, first)
-    world.commit("j", 1, second, owed=(b"a", b"b"))
+    world.commit("j", 1, second, owed=(MAIL, POST))
     for entry in (1, 0):
-        world.did(c.ConfirmDelivery(job_id=JOB, index=Index(1), entry=entry))
+        world.confirm(JOB, 1, entry)
     world.sleep(10)
     world.tick(keep_finished=0, keep_finished_ms=0)
     assert world.state.jobs == {}

@@ -12,6 +12,7 @@ from holdfast.core.decide import (
     jobs,
     opening,
     operator,
+    owed,
     reports,
     schedules,
     tenure,
@@ -42,7 +43,6 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.KillTasks: operator.kill_tasks,
     c.RescheduleTask: operator.reschedule,
     c.RetryTasks: operator.retry,
-    c.ConfirmDelivery: reports.confirm_delivery,
     c.InstallSnapshot: opening.install_snapshot,
     c.Tick: tick.tick,
     c.IssueToken: fleet.issue_token,
@@ -66,6 +66,11 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     s.FireSchedule: schedules.fire,
     s.SkipInstants: schedules.skip,
     s.BackfillSchedule: schedules.backfill,
+    c.ConfirmDeliveries: owed.confirm,
+    c.FailDelivery: owed.fail,
+    c.ParkEffects: owed.park,
+    c.RetryEffects: owed.retry,
+    c.DiscardEffects: owed.discard,
 }
 
 

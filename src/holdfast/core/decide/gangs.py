@@ -92,7 +92,7 @@ def commit(state: State, command: c.CommitGang, now: Instant) -> Decision:
             tally.starts.append(e.Start(done.index, done.lease_id, began))
         tally.commits[done.index] = e.Commit(
             done.index, done.lease_id, task.attempt, task.granted, began,
-            task.previous, task.failures, task.losses, done.result,
+            task.previous, task.failures, task.losses, done.result, done.stored,
         )  # fmt: skip
         if done.owed:
             tally.owing[done.index] = done.owed

@@ -3,8 +3,10 @@
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
+from holdfast.core.debts import Owing
 from holdfast.core.decide.endings import ends_by_job
 from holdfast.core.decide.jobs import sealed
+from holdfast.core.decide.owed import parked_events
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Instant
 from holdfast.core.state import State
@@ -41,6 +43,7 @@ def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
     for (worker, incarnation), error in workers.items():
         if (worker, incarnation) not in timed:
             events.append(e.WorkerLost(worker=worker, incarnation=incarnation, error=error))
+    events.extend(_park_blocks(state))
     # A job that these losses stopped is sealed by that already.
     stopped = frozenset(event.job_id for event in events if isinstance(event, e.JobCancelled))
     # Where feeders are programs of their own, silence tells whether they are gone, not a restart.
@@ -51,6 +54,23 @@ def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
     if timed:
         events.append(e.LeasesRearmed(until=Instant(now + command.term_ms)))
     return Accepted(tuple(events))
+
+
+def _park_blocks(state: State) -> tuple[e.AnyEvent, ...]:
+    """Blocks ran in this program's place before it: where they were left off nobody knows."""
+    ended = [
+        owing
+        for blocks in state.debts.blocks.values()
+        for owing in blocks.values()
+        if _is_local(state, owing)
+    ]
+    return parked_events(ended, "the program that ran the block ended before it was left")
+
+
+def _is_local(state: State, owing: Owing) -> bool:
+    name = owing.name
+    author = (state.job_of(name.job_id).tasks or {})[name.index].author
+    return author is not None and author.is_local
 
 
 def _ended_with_us(task: Task) -> str:

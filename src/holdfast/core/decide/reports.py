@@ -1,19 +1,23 @@
 """What workers report. A report counts only under the task's current lease; a late one is
 answered and never written."""
 
+from typing import Final
+
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
 from holdfast.core.decide.endings import end_of, settle_ends
-from holdfast.core.decide.jobs import unknown
 from holdfast.core.decision import Accepted, Decision, Lost, Reason, Refused
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, Position
-from holdfast.core.job import state_of
+from holdfast.core.job import Job
+from holdfast.core.owed import Entry
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.state import State
 from holdfast.core.task import Task, TaskState
 
 REPORTABLE = frozenset({EndReason.FAILED, EndReason.TIMED_OUT, EndReason.WORKER_LOST})
+DUPLICATE: Final = f"{EndReason.DUPLICATE}: "
+"""How the answer begins to an attempt whose task another one has committed."""
 RELEASABLE = frozenset({EndReason.RELEASED, EndReason.PREEMPTED, EndReason.UNDELIVERED})
 
 
@@ -45,7 +49,7 @@ class Tally:
     def __init__(self) -> None:
         self.starts: list[e.Start] = []
         self.commits: dict[Index, e.Commit] = {}
-        self.owing: dict[Index, tuple[bytes, ...]] = {}
+        self.owing: dict[Index, tuple[Entry, ...]] = {}
 
 
 def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
@@ -89,7 +93,7 @@ def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
             tally.starts.append(e.Start(index, lease_id, began))
         tally.commits[index] = e.Commit(
             index, lease_id, task.attempt, task.granted, began,
-            task.previous, task.failures, task.losses, done.result,
+            task.previous, task.failures, task.losses, done.result, done.stored,
         )  # fmt: skip
         if done.owed:
             tally.owing[index] = done.owed
@@ -189,29 +193,6 @@ def release(state: State, command: c.ReleaseAttempts, now: Instant) -> Decision:
     return Accepted(tuple(events), tuple(lost))
 
 
-def confirm_delivery(state: State, command: c.ConfirmDelivery, now: Instant) -> Decision:
-    """The last confirmation makes the task DONE; a repeated one adds nothing."""
-    job = state.jobs.get(command.job_id)
-    if job is None:
-        return unknown(state, command.job_id)
-    if not 0 <= command.index < job.count:
-        return Refused(Reason.NOT_FOUND, f"job {job.job_id} has no task {command.index}")
-    task = (job.tasks or {}).get(command.index)
-    if task is None or task.state != TaskState.COMMITTED:
-        if state_of(job, command.index) is TaskState.SUCCEEDED:
-            return Accepted(())
-        return Refused(
-            Reason.INVALID_TRANSITION, f"task {job.job_id}/{command.index} has not committed"
-        )
-    if command.entry not in task.owed:
-        return Accepted(())
-    if len(task.owed) == 1:
-        done = e.TaskDone(job_id=job.job_id, index=command.index, entry=command.entry)
-        return Accepted((done,))
-    delivered = e.EffectDelivered(job_id=job.job_id, index=command.index, entry=command.entry)
-    return Accepted((delivered,))
-
-
 WorkerReport = (
     c.StartAttempts | c.CommitTasks | c.FailAttempt | c.ReleaseAttempts | c.Finished
 )
@@ -232,9 +213,20 @@ def held(
             settled = task.committed or task.previous
         elif job.ends is not None and 0 <= index < len(job.ends):
             settled = Position(job.ends[index])
-        return Lost(job_id, index, lease_id, "another attempt holds the task, or none", settled)
+        return Lost(job_id, index, lease_id, _why_lost(job, index), settled)
     if task.worker != by.worker or task.incarnation != by.incarnation:
         return Lost(job_id, index, lease_id, "the lease is another worker's", NOWHERE)
     if task.expires_at != NEVER and task.expires_at <= now:
         return Lost(job_id, index, lease_id, "the lease had expired", NOWHERE)
     return task
+
+
+def _why_lost(job: Job, index: Index) -> str:
+    """What a lease that is not current has lost against. Whoever hears that the task has committed
+    may stop: its result is there."""
+    task = (job.tasks or {}).get(index)
+    if task is not None and task.state is TaskState.COMMITTED:
+        return f"{DUPLICATE}attempt {task.attempt} has committed"
+    if 0 <= index < job.count and job.attempts and job.states[index] == TaskState.SUCCEEDED:
+        return f"{DUPLICATE}attempt {job.attempts[index]} has committed"
+    return "another attempt holds the task, or none"

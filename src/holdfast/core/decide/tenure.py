@@ -5,6 +5,7 @@ from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
 from holdfast.core.decide.endings import ends_by_job
 from holdfast.core.decide.jobs import unknown
+from holdfast.core.decide.owed import parked_events
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Instant, LeaseId, task_name
 from holdfast.core.job import Job, is_fresh_run, state_of
@@ -161,15 +162,18 @@ def rearm(state: State, command: c.RearmLeases, now: Instant) -> Decision:
 
 
 def lose_worker(state: State, command: c.LoseWorker, now: Instant) -> Decision:
-    """Its attempts end in one record: lost where they had begun, undelivered where not."""
-    holder = state.holders.get((command.worker, command.incarnation))
-    if holder is None or not holder.leases:
+    """Its attempts end in one record: lost where they had begun, undelivered where not. What its
+    tasks were doing after their commits nobody else can go on with: it is parked."""
+    who = (command.worker, command.incarnation)
+    holder, blocks = state.holders.get(who), state.debts.blocks.get(who, {})
+    gone = holder.leases.values() if holder is not None else ()
+    if not gone and not blocks:
         return Accepted(())
-    gone = holder.leases.values()
     ends = ends_by_job(
         state, gone, EndReason.WORKER_LOST, now, lambda task: f"worker {task.worker} failed"
     )
     lost = e.WorkerLost(
         worker=command.worker, incarnation=command.incarnation, error=command.error
     )
-    return Accepted((*ends, lost))
+    told = f"worker {command.worker} failed before the block was left"
+    return Accepted((*ends, *parked_events(blocks.values(), told), lost))

@@ -1,0 +1,1 @@
+"""The sinks: each a way to make an effect happen, behind one port."""
