@@ -115,7 +115,12 @@ class FetchedOutcomes:
         outcome = held[1] if held is not None else None
         if state == TaskState.SUCCEEDED:
             if outcome is not None and outcome.result_digest:
-                return self._decode(self._large(index, outcome))
+                try:
+                    return self._decode(self._large(index, outcome))
+                except ResultLost as lost:
+                    if self._return_exceptions:
+                        return lost
+                    raise
             if outcome is None or outcome.result is None:
                 name = task_name(self._feed.job_id, index)
                 why = outcome.error if outcome is not None else ""

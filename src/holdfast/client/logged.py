@@ -40,7 +40,12 @@ class LoggedOutcomes:
         if position != self._position:
             self.fetch(index, position)
         if state == TaskState.SUCCEEDED:
-            return self._decode(self._bytes_of(index))
+            try:
+                return self._decode(self._bytes_of(index))
+            except ResultLost as lost:
+                if self._return_exceptions:
+                    return lost
+                raise
         end = self._ends.get(index)
         error, traceback = ("", "") if end is None else (end.error, end.traceback)
         failure = TaskFailed(

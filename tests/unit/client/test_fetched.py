@@ -49,9 +49,8 @@ def a_feed(count: int, state: int = DONE) -> JobFeed:
 
 
 def outcomes_of(shelf: Shelf, feed: JobFeed, **options: bool) -> FetchedOutcomes:
-    return FetchedOutcomes(
-        shelf.fetch, shelf.read, feed, len, return_exceptions=options.get("return_exceptions", False)
-    )
+    lenient = options.get("return_exceptions", False)
+    return FetchedOutcomes(shelf.fetch, shelf.read, feed, len, return_exceptions=lenient)
 
 
 def read(outcomes: FetchedOutcomes, feed: JobFeed, indices: Sequence[int]) -> list[object]:

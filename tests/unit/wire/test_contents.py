@@ -103,9 +103,10 @@ def test_a_file_that_cannot_be_read_is_told_as_that(contents: Contents):
 
 
 def test_whatever_goes_wrong_on_the_way_leaves_nothing(contents: Contents):
-    with pytest.raises(Unwelcome, match="the digest of what came"), contents.arriving("0" * 64) as x:
-        x.write(b"other")
-        x.seal()
+    with contents.arriving("0" * 64) as arrival:
+        arrival.write(b"other")
+        with pytest.raises(Unwelcome, match="the digest of what came"):
+            arrival.seal()
     assert os.listdir(contents.folder) == []
 
 

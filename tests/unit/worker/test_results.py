@@ -15,7 +15,7 @@ from holdfast.worker.results import CannotStore, Place, Spool, keeper_of
 from holdfast.worker.threads import ThreadExecutor
 
 LEASE = LeaseId(7)
-OVERHEAD = len(encode_result(bytes(INLINE_BYTES))) - INLINE_BYTES
+OVERHEAD = len(encode_result(bytes(60_000))) - 60_000
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from holdfast.worker.stowing import StowedExecutor
 from holdfast.worker.threads import ThreadExecutor
 
 LARGE = 100_000
+PATIENCE_S = 30
 
 
 def rejected(status: int, code: str) -> Rejected:
@@ -76,6 +77,11 @@ class House(Crew):
         payloads = [encode_call((size,)) for size in sizes]
         return self.assign("builtins:bytes", payloads, slot=slot)
 
+    def begin_to_bring(self) -> None:
+        """Until the server is asked about a result, and keeps the asker waiting."""
+        self.hear_the_bell()
+        assert self.server.asked.acquire(timeout=PATIENCE_S)
+
     def spooled(self) -> list[str]:
         return sorted(os.listdir(self.folder)) if self.folder.exists() else []
 
@@ -112,7 +118,7 @@ def house(tmp_path: Path) -> Iterator[House]:
 def test_a_large_one_is_told_when_the_server_has_it_and_small_ones_do_not_wait(house: House):
     house.server.open.clear()
     (large,) = house.give(LARGE)
-    house.server.asked.acquire()
+    house.begin_to_bring()
     house.give(3, slot=1)
     house.until(1)
     assert house.results() == [bytes(3)]
@@ -129,7 +135,7 @@ def test_a_large_one_is_told_when_the_server_has_it_and_small_ones_do_not_wait(h
 def test_a_lane_is_free_while_its_result_is_on_its_way(house: House):
     house.server.open.clear()
     house.give(LARGE, 1)
-    house.server.asked.acquire()
+    house.begin_to_bring()
     house.until(1)
     assert house.executor.running() == []
     assert house.results() == [bytes(1)]
@@ -176,7 +182,7 @@ def test_what_is_this_machines_fault_is_a_loss(house: House):
 def test_one_that_nobody_wants_any_more_is_told_nobody(house: House):
     house.server.open.clear()
     (unwanted,) = house.give(LARGE)
-    house.server.asked.acquire()
+    house.begin_to_bring()
     house.executor.stop(unwanted)
     house.server.open.set()
     house.give(LARGE + 1, slot=1)
@@ -188,7 +194,7 @@ def test_one_that_nobody_wants_any_more_is_told_nobody(house: House):
 def test_what_could_not_be_brought_in_time_is_given_back(house: House):
     house.server.open.clear()
     (lease,) = house.give(LARGE)
-    house.server.asked.acquire()
+    house.begin_to_bring()
     house.add(house.executor.close(0))
     assert [(each.lease_id, each.started) for each in house.released] == [(lease, True)]
     assert not house.done
