@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.api import bundles
+from holdfast.api import bundles, contents
 from holdfast.api.call import Call
 from holdfast.api.identity import NOBODY
 from holdfast.api.problems import Declined
@@ -158,7 +158,7 @@ def test_the_documents_tell_of_raw_bodies_and_of_either_scope(inside):
 
 
 def test_whoever_sends_nothing_more_is_let_go(inside, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(bundles, "STALLED_S", 0.01)
+    monkeypatch.setattr(contents, "STALLED_S", 0.01)
 
     async def stalled():
         yield b"half"

@@ -200,7 +200,7 @@ def test_the_age_of_a_bundle_survives_a_restart(tmp_path: Path, wall: Wall):
     first = opened(tmp_path, wall)
     digest = bring(first, b"old")
     os.utime(first.path_of(digest), (0, (wall.now - UNUSED_MS) // 1000))
-    assert opened(tmp_path, wall).unused() == {digest}
+    assert opened(tmp_path, wall).look().result() == {bytes.fromhex(digest)}
 
 
 def test_one_that_comes_again_while_its_old_file_is_being_removed_stays(

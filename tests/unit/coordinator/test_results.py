@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.coordinator.collecting import LOOK_MS, PATIENCE_MS, REMOVED_A_TURN, Collector
+from holdfast.coordinator.collecting import LOOK_MS, PATIENCE_MS, Collector
 from holdfast.coordinator.results import UNUSED_MS, Results
 from holdfast.core.ids import Index, Instant, JobId, Position
 from holdfast.core.job import Job
@@ -147,9 +147,9 @@ def test_what_is_asked_for_while_it_is_about_to_go_stays(results: Results, wall:
     assert not results.has(idle)
 
 
-def test_very_many_go_a_part_at_a_time(results: Results, wall: Wall, tmp_path: Path):
-    count = 2 * REMOVED_A_TURN + 1
-    for number in range(count):
+def test_very_many_go_a_part_at_a_time(results: Results, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("holdfast.coordinator.collecting.REMOVED_A_TURN", 3)
+    for number in range(7):
         digest = number.to_bytes(32, "big").hex()
         path = results.contents.path_of(digest)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ def test_very_many_go_a_part_at_a_time(results: Results, wall: Wall, tmp_path: P
     parts: list[int] = []
     collector = Collector(results, State(), lambda paths: parts.append(len(paths)))
     collect(collector, results, 1)
-    assert parts == [REMOVED_A_TURN, REMOVED_A_TURN, 1]
+    assert parts == [3, 3, 1]
 
 
 def test_what_is_nobodys_business_is_left_alone(results: Results, wall: Wall):
