@@ -132,3 +132,30 @@ def test_two_who_bring_at_once_do_not_meet(contents: Contents):
         contents.place(one)
         other.place(two)
     assert contents.read(Stored(bytes.fromhex(digest), 1)) == b"x"
+
+
+def test_the_bytes_are_on_the_disk_before_the_name_and_the_name_before_anybody_is_told(
+    contents: Contents, monkeypatch: pytest.MonkeyPatch
+):
+    contents.folder.parent.mkdir(exist_ok=True)
+    done: list[str] = []
+    sync, rename = os.fsync, os.rename
+
+    def synced(descriptor: int) -> None:
+        sync(descriptor)
+        done.append(f"sync {os.path.basename(os.readlink(f'/proc/self/fd/{descriptor}'))[:9]}")
+
+    def renamed(old: Path, new: Path) -> None:
+        rename(old, new)
+        done.append("rename")
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "rename", renamed)
+    stored = contents.keep(b"x")
+    first = stored.digest.hex()[:2]
+    assert done[:3] == ["sync .arriving", "rename", f"sync {first}"]
+    assert set(done[3:]) == {"sync results", f"sync {contents.folder.parent.name[:9]}"}
+    # Whoever brought it before may have died before its name was on the disk.
+    done.clear()
+    contents.keep(b"x")
+    assert done == [f"sync {first}"]
