@@ -17,9 +17,14 @@ from holdfast.version import VERSION
 
 # Public name -> the module that has it, and its name there; an empty name is the module itself.
 PUBLIC: Final[Mapping[str, tuple[str, str]]] = {
+    "Effect": ("holdfast.worker.sinks.outlet", "Effect"),
+    "FileSink": ("holdfast.wire.sinks", "FileSink"),
+    "FunctionSink": ("holdfast.wire.sinks", "FunctionSink"),
     "Handle": ("holdfast.client.handles", "Handle"),
     "Holdfast": ("holdfast.client.holdfast", "Holdfast"),
+    "HttpSink": ("holdfast.wire.sinks", "HttpSink"),
     "Job": ("holdfast.client.handles", "Job"),
+    "PostgresSink": ("holdfast.wire.sinks", "PostgresSink"),
     "Schedule": ("holdfast.client.schedules", "Schedule"),
     "connect": ("holdfast.client.connecting", "connect"),
     "errors": ("holdfast.errors", ""),

@@ -7,12 +7,22 @@ from holdfast.client.opening import open as open
 from holdfast.client.schedules import Schedule as Schedule
 from holdfast.client.task import task as task
 from holdfast.core.schedule import SCHEDULED_AT as scheduled_at
+from holdfast.wire.sinks import FileSink as FileSink
+from holdfast.wire.sinks import FunctionSink as FunctionSink
+from holdfast.wire.sinks import HttpSink as HttpSink
+from holdfast.wire.sinks import PostgresSink as PostgresSink
+from holdfast.worker.sinks.outlet import Effect as Effect
 
 __version__: str
 __all__ = [
+    "Effect",
+    "FileSink",
+    "FunctionSink",
     "Handle",
     "Holdfast",
+    "HttpSink",
     "Job",
+    "PostgresSink",
     "Schedule",
     "__version__",
     "connect",

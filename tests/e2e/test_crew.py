@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from holdfast.api import crew as crew_module
-from holdfast.api.crew import NOTE, Crew
+from holdfast.api.crew import DELIVERY_NAME, NOTE, Crew
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.taking import take_folder
@@ -42,6 +42,7 @@ def a_crew(served: Served, folder: Path, count: int, script: str = IDLE) -> Crew
         url="http://127.0.0.1:1",
         token_file=folder / "token",
         program=(sys.executable, "-c", script),
+        delivery=(sys.executable, "-c", script),
     )
 
 
@@ -163,5 +164,41 @@ def test_a_process_that_only_has_the_same_number_is_left_alone(inside, tmp_path)
         assert other.returncode is None
         other.kill()
         await other.wait()
+
+    inside(story)
+
+
+async def gone(process: psutil.Process) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while process.is_running():
+            await asyncio.sleep(0.01)
+
+
+def test_the_delivery_process_is_there_while_it_is_wanted(inside, tmp_path, monkeypatch):
+    monkeypatch.setattr(crew_module, "FIRST_PAUSE_S", 0.01)
+    here = tmp_path / "delivery"
+
+    async def next_one(crew):
+        await there(here)
+        here.unlink()
+        return psutil.Process(crew._processes[DELIVERY_NAME].pid)
+
+    async def story(served):
+        crew = a_crew(served, tmp_path, 0)
+        crew.deliver(is_wanted=True)
+        assert not crew._processes
+        crew.start()
+        first = await next_one(crew)
+        assert "--cpus" not in first.cmdline()
+        crew.kill()
+        second = await next_one(crew)
+        assert second.pid != first.pid
+        crew.deliver(is_wanted=False)
+        await gone(second)
+        crew.deliver(is_wanted=False)
+        crew.deliver(is_wanted=True)
+        third = await next_one(crew)
+        await crew.stop(30)
+        assert not third.is_running()
 
     inside(story)

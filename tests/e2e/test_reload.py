@@ -2,12 +2,15 @@
 
 import signal
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import blake2b
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from holdfast.testing.fleet import wait_until
 
 PATIENCE_S = 60
 LAST_WORDS = ("holdfast: settings stay", "holdfast: needs a restart")
@@ -148,3 +151,24 @@ def test_an_option_of_the_command_outlives_what_files_say(
     said = house.reload(text, until=("holdfast: server.keep_finished",))
     assert not any("bundle_size" in line for line in said)
     assert house.bring(2_000) == 413
+
+
+def workers_of(house: Reloaded) -> list[str]:
+    with closing(house.served.http()) as http:
+        return [each["name"] for each in http.get("/api/v1/workers", dict)["workers"]]
+
+
+def test_sinks_come_change_and_go_and_so_does_who_delivers(
+    house: Reloaded, tmp_path: Path
+) -> None:
+    sink = f'[sinks.ledger]\nkind = "file"\npath = "{tmp_path / "ledger"}"\n'
+    said = house.reload(sink, until=("holdfast: delivery: effects are delivered from here",))
+    path = str(tmp_path / "ledger")
+    assert f"holdfast: sink ledger is new: FileSink(path={path!r}, where='server')" in said
+    assert workers_of(house) == ["delivery"]
+    changed = "holdfast: sink ledger is changed"
+    said = house.reload(sink + "tries = 3\n", until=(changed,))
+    assert said[-1].endswith(f"FileSink(path={path!r}, where='server', tries=3)")
+    house.reload(sink + "pth = 3\n", until=("holdfast: settings stay as they were",))
+    house.reload("", until=("holdfast: sink ledger is gone: what is owed there waits",))
+    wait_until(lambda: not workers_of(house), PATIENCE_S, what="the delivery process has left")

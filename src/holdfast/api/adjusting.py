@@ -8,7 +8,14 @@ import uvicorn
 from msgspec import structs
 
 from holdfast.api.app import Api
-from holdfast.api.credentials import Admission, admit, write_address
+from holdfast.api.credentials import (
+    LOCAL_FILE,
+    Admission,
+    admit,
+    admit_workers,
+    write_address,
+)  # fmt: skip
+from holdfast.api.crew import Crew
 from holdfast.api.limits import Door
 from holdfast.api.listening import CannotListen
 from holdfast.api.plan import Again, Plan
@@ -24,7 +31,10 @@ def door_of(plan: Plan) -> Door:
 class Adjuster:
     """Where the parts are whose limits may change."""
 
-    def __init__(self, service: Service, api: Api, config: uvicorn.Config, plan: Plan) -> None:
+    def __init__(
+        self, service: Service, api: Api, config: uvicorn.Config, plan: Plan, crew: Crew
+    ) -> None:
+        self._crew = crew
         self._service = service
         self._api = api
         self._config = config
@@ -61,6 +71,9 @@ class Adjuster:
         self._service.limits = plan.limits
         self._api.limit(door_of(plan), plan.limits.per_second)
         served.adjust(plan.settings)
+        if plan.delivers:
+            await admit_workers(served, served.log.path / LOCAL_FILE)
+        self._crew.deliver(is_wanted=plan.delivers)
         await self._service.output.limit(plan.output)
         self._plan = plan
         return admission

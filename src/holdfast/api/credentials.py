@@ -23,6 +23,8 @@ from holdfast.wire.token_files import address_file
 PRIVATE: Final = 0o600
 ADMIN: Final = ("admin",)
 WORKER: Final = ("worker",)
+LOCAL_FILE: Final = "worker.token"
+"""In the data folder: the token of the workers that a server starts itself."""
 
 
 class NoToken(OperatingError):

@@ -31,6 +31,9 @@ LONGEST_PAUSE_S: Final = 30.0
 WELL_S: Final = 60.0
 LAST_BREATH_S: Final = 5.0
 WORKER: Final = (sys.executable, "-m", "holdfast", "worker", "start")
+DELIVERY: Final = (sys.executable, "-m", "holdfast", "worker", "deliver")
+DELIVERY_NAME: Final = WorkerId("delivery")
+"""The process that delivers effects for the server: a worker that runs no task."""
 
 # Runs in the child before the worker does: have the kernel end it with its parent, and look whether
 # the parent is still there, since it may have died before the kernel was asked.
@@ -51,7 +54,8 @@ class Started(Struct, frozen=True):
 
 
 class Crew:
-    """`count` workers, started again when they die, with growing pauses."""
+    """`count` workers, started again when they die, with growing pauses; beside them, while it is
+    wanted, the process that delivers effects for the server."""
 
     def __init__(
         self,
@@ -62,46 +66,68 @@ class Crew:
         token_file: Path,
         ca_file: str = "",
         program: Sequence[str] = WORKER,
+        delivery: Sequence[str] = DELIVERY,
     ) -> None:
         self._served = served
-        self._names = [WorkerId(f"local-{number + 1}") for number in range(count)]
         self._note = served.log.path / NOTE
-        self._program = program
-        self._options = ["--server", url, "--token-file", str(token_file), *_share(count)]
+        options = ["--server", url, "--token-file", str(token_file)]
         if ca_file:
-            self._options += ["--ca-file", ca_file]
+            options += ["--ca-file", ca_file]
+        self._delivery = [*delivery, *options]
+        # What to start, by the name it gets.
+        self._programs = {
+            WorkerId(f"local-{number + 1}"): [*program, *options, *_share(count)]
+            for number in range(count)
+        }
         self._processes: dict[WorkerId, asyncio.subprocess.Process] = {}
-        self._keepers: list[asyncio.Task[None]] = []
+        self._keepers: dict[WorkerId, asyncio.Task[None]] = {}
+        self._is_started = False
         self._leaving = asyncio.Event()
 
     def start(self) -> None:
         self._bury_former()
-        self._keepers = [asyncio.ensure_future(self._keep(name)) for name in self._names]
+        self._is_started = True
+        for name in self._programs:
+            self._hire(name)
+
+    def deliver(self, *, is_wanted: bool) -> None:
+        """Have the delivery process, or have it finish what it carries and end."""
+        if is_wanted:
+            self._programs[DELIVERY_NAME] = self._delivery
+            self._hire(DELIVERY_NAME)
+        elif self._programs.pop(DELIVERY_NAME, None) is not None:
+            self._signal(signal.SIGTERM, DELIVERY_NAME)
+
+    def _hire(self, name: WorkerId) -> None:
+        keeper = self._keepers.get(name)
+        if self._is_started and (keeper is None or keeper.done()):
+            self._keepers[name] = asyncio.ensure_future(self._keep(name))
 
     async def stop(self, grace_s: float) -> None:
         """Have them finish what runs, for as long as that is bearable."""
         self._leaving.set()
         self._signal(signal.SIGTERM)
-        if self._keepers:
-            await asyncio.wait(self._keepers, timeout=grace_s)
+        keepers = list(self._keepers.values())
+        if keepers:
+            await asyncio.wait(keepers, timeout=grace_s)
         self.kill()
-        await asyncio.gather(*self._keepers)
+        await asyncio.gather(*keepers)
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
 
-    def _signal(self, number: int) -> None:
-        for process in self._processes.values():
-            if process.returncode is None:
+    def _signal(self, number: int, only: WorkerId | None = None) -> None:
+        for name, process in self._processes.items():
+            if process.returncode is None and only in (None, name):
                 with contextlib.suppress(ProcessLookupError):
                     process.send_signal(number)
 
     async def _keep(self, name: WorkerId) -> None:
         pause_s = FIRST_PAUSE_S
-        while not self._leaving.is_set():
+        while not self._leaving.is_set() and name in self._programs:
             began = time.monotonic()
             code = await self._run(name)
-            if self._leaving.is_set():
+            if self._leaving.is_set() or name not in self._programs:
                 return
             if time.monotonic() - began > WELL_S:
                 pause_s = FIRST_PAUSE_S
@@ -114,7 +140,7 @@ class Crew:
 
     async def _run(self, name: WorkerId) -> int:
         """One life of a worker; its exit code."""
-        command = [*self._program, *self._options, "--name", name]
+        command = [*self._programs[name], "--name", name]
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", TETHER, str(os.getpid()), *command,
             stdin=asyncio.subprocess.DEVNULL,

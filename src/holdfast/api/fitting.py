@@ -22,6 +22,7 @@ def check_fit(
         worker
         for name, worker in exchanges.workers.items()
         if name not in coordinator.state.cordoned
+        and worker.capacity.slots
         and not worker.draining
         and exchanges.registry.is_alive(worker)
     ]

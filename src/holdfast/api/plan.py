@@ -10,6 +10,7 @@ from holdfast.api.limits import Limits
 from holdfast.api.listening import Address
 from holdfast.coordinator.output import Quota
 from holdfast.coordinator.settings import Settings
+from holdfast.wire.delivery import SERVER
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -26,6 +27,11 @@ class Plan(Struct, frozen=True, kw_only=True):
     tls_key: str = ""
     hosts: tuple[str, ...] = ()
     access_log: bool = False
+
+    @property
+    def delivers(self) -> bool:
+        """Whether the server itself delivers to any sink."""
+        return any(sink.where == SERVER for sink in self.settings.sinks.values())
 
 
 Adjust = Callable[[Plan], Awaitable[Admission]]

@@ -13,7 +13,13 @@ from msgspec import Struct
 from holdfast.api import logs
 from holdfast.api.adjusting import Adjuster, check_certificate, door_of
 from holdfast.api.app import Api
-from holdfast.api.credentials import Admission, admit, admit_workers, write_address
+from holdfast.api.credentials import (
+    LOCAL_FILE,
+    Admission,
+    admit,
+    admit_workers,
+    write_address,
+)  # fmt: skip
 from holdfast.api.crew import Crew
 from holdfast.api.listening import CannotListen
 from holdfast.api.manager import READY, STOPPING, show_life, tell_manager
@@ -28,8 +34,6 @@ from holdfast.core.errors import LogFailed
 
 DRAIN_S: Final = 30
 KEEP_ALIVE_S: Final = 75
-LOCAL_FILE: Final = "worker.token"
-"""In the data folder: the token of the workers that are started here."""
 
 
 class Ready(Struct, frozen=True):
@@ -76,7 +80,7 @@ async def serve(
         crew = await _crew(served, plan, url)
         api = Api(service, door=door_of(plan), per_second=plan.limits.per_second)
         web = _Web(_config(api, plan))
-        adjuster = Adjuster(service, api, web.config, plan)
+        adjuster = Adjuster(service, api, web.config, plan, crew)
         reload = partial(adjuster.soon, again or _leave_as_is)
         with obeyed(crew.kill, reload, partial(dump, served)) as stop:
             async with _listening(web, door):
@@ -108,9 +112,11 @@ async def _leave_as_is(adjust: Adjust) -> None:
 
 async def _crew(served: Served, plan: Plan, url: str) -> Crew:
     token_file = served.log.path / LOCAL_FILE
-    if plan.workers:
+    if plan.workers or plan.delivers:
         await admit_workers(served, token_file)
-    return Crew(served, plan.workers, url=url, token_file=token_file, ca_file=plan.tls_cert)
+    crew = Crew(served, plan.workers, url=url, token_file=token_file, ca_file=plan.tls_cert)
+    crew.deliver(is_wanted=plan.delivers)
+    return crew
 
 
 @asynccontextmanager

@@ -16,6 +16,8 @@ from msgspec import Struct
 
 from holdfast.cli.errors import USAGE, Trouble
 
+SINKS: Final = "sinks"
+"""A section of its own kind: a table for each sink."""
 SYSTEM_FILE: Final = Path("/etc/holdfast/config.toml")
 PROJECT_FILE: Final = "holdfast.toml"
 WORDS: Final = {
@@ -115,6 +117,8 @@ class Config:
     def __init__(self, environment: Mapping[str, str], files: list[tuple[Path, Any]]) -> None:
         self._environment = environment
         self._files = [(path, dict(_flat(path, tree))) for path, tree in files]
+        # By file, and read only where they are used: `sinks_of` in `cli/sinks.py`.
+        self.sinks = [(path, _sinks(path, tree)) for path, tree in files]
 
     def find(self, key: str, flag: Any = None) -> Found:
         """The value of a setting, from the nearest place that has one."""
@@ -178,8 +182,17 @@ def _tree(path: Path) -> dict[str, Any]:
     return tree
 
 
+def _sinks(path: Path, tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    told = tree.get(SINKS, {})
+    if not isinstance(told, dict):
+        raise Trouble(f"{path}: {SINKS} must be tables, such as [{SINKS}.ledger]", USAGE)
+    return told
+
+
 def _flat(path: Path, tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for section, values in tree.items():
+        if section == SINKS:
+            continue
         if not isinstance(values, dict):
             raise Trouble(f"{path}: unknown setting {section!r}", USAGE)
         for name, value in values.items():

@@ -39,6 +39,7 @@ task = LazyCommands(
 worker = LazyCommands(
     {
         "start": ("holdfast.cli.worker_start:start", "Work for a server, here."),
+        "deliver": ("holdfast.cli.worker_deliver:deliver", ""),
         "list": ("holdfast.cli.fleet:list_workers", "List the workers of a server."),
         "show": ("holdfast.cli.fleet:show_worker", "Show one worker and what it holds."),
         "cordon": ("holdfast.cli.fleet:cordon", "Give a worker nothing more."),

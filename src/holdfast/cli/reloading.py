@@ -18,12 +18,14 @@ from holdfast.api.plan import Adjust, Plan
 from holdfast.cli.config import KNOWN, load_config
 from holdfast.cli.errors import USAGE, Trouble, say
 from holdfast.cli.loglines import check_log_lines, log_to_stderr
+from holdfast.cli.sinks import sinks_of
 from holdfast.coordinator.output import Quota
 from holdfast.coordinator.settings import Settings
 from holdfast.core.errors import OperatingError
 from holdfast.wire.amounts import duration_ms, size_bytes
 from holdfast.wire.archives import LIMITS
 from holdfast.wire.contents import INLINE_BYTES, RESULT_BYTES_MAX
+from holdfast.wire.sinks import AnySink
 from holdfast.wire.token_files import usual_token_file
 
 SHORTEST_TERM_MS: Final = 1_000
@@ -50,14 +52,15 @@ def choose(flags: Mapping[str, Any]) -> Chosen:
     told = config.section("server", flags)
     values = {f"server.{name}": value for name, value in told.items()}
     values.update({f"log.{name}": value for name, value in config.section("log", {}).items()})
+    sinks = {found.name: found.sink for found in sinks_of(config)}
     check_log_lines(values)
     try:
-        return Chosen(flags=flags, values=values, plan=_plan(told))
+        return Chosen(flags=flags, values=values, plan=_plan(told, sinks))
     except ValueError as error:
         raise Trouble(str(error), USAGE) from None
 
 
-def _plan(told: Mapping[str, Any]) -> Plan:
+def _plan(told: Mapping[str, Any], sinks: Mapping[str, AnySink]) -> Plan:
     address = parse_address(told["listen"])
     term_ms = duration_ms(told["lease_term"], "--lease-term")
     if term_ms < SHORTEST_TERM_MS:
@@ -73,7 +76,7 @@ def _plan(told: Mapping[str, Any]) -> Plan:
         address=address,
         token_file=token_file.absolute(),
         term_ms=term_ms,
-        settings=_settings(told),
+        settings=_settings(told, sinks),
         output=Quota(
             all_bytes=_size(told, "output_all", least=1),
             stream_bytes=_size(told, "output_attempt", least=2) // STREAMS_OF_AN_ATTEMPT,
@@ -91,7 +94,7 @@ def _plan(told: Mapping[str, Any]) -> Plan:
     )
 
 
-def _settings(told: Mapping[str, Any]) -> Settings:
+def _settings(told: Mapping[str, Any], sinks: Mapping[str, AnySink]) -> Settings:
     bundle_bytes = _size(told, "bundle_size", least=1)
     if bundle_bytes > LIMITS.archive_bytes:
         raise ValueError("server.bundle_size: no bundle is larger than 64Mi")
@@ -107,6 +110,7 @@ def _settings(told: Mapping[str, Any]) -> Settings:
         result_bytes=result_bytes,
         bundle_bytes=bundle_bytes,
         bundles_bytes=_size(told, "bundles_size", least=1),
+        sinks=sinks,
     )
 
 
@@ -167,11 +171,23 @@ class Reloading:
                     lines.append(f"holdfast: {key} is {_shown(value)} now, was {_shown(before)}")
             elif value != self._started.values[key]:
                 later.append(f"{key} = {_shown(value)}")
+        lines += self._told_sinks(fresh)
         if admission.how in ADMITTED:
             lines.append(f"holdfast: {ADMITTED[admission.how].format(admission.path)}")
         if later:
             lines.append(f"holdfast: needs a restart to be taken up: {', '.join(later)}")
         return ["holdfast: settings were read again", *lines]
+
+    def _told_sinks(self, fresh: Chosen) -> list[str]:
+        before, now = self._chosen.plan.settings.sinks, fresh.plan.settings.sinks
+        names = (*now, *sorted(before.keys() - now.keys()))
+        changed = [name for name in names if before.get(name) != now.get(name)]
+        told = {
+            name: "gone: what is owed there waits" if name not in now
+            else f"{'new' if name not in before else 'changed'}: {now[name]!r}"
+            for name in changed
+        }  # fmt: skip
+        return [f"holdfast: sink {name} is {what}" for name, what in told.items()]
 
     def _reloads(self, key: str, fresh: Chosen) -> bool:
         if key in ("server.tls_cert", "server.tls_key"):

@@ -5,11 +5,13 @@ from typing import Any, Final
 
 import click
 
-from holdfast.cli.config import KINDS, KNOWN, SETTINGS, Config, Setting, load_config
+from holdfast.cli.config import KINDS, KNOWN, SETTINGS, SINKS, Config, Setting, load_config
 from holdfast.cli.documents import document_options, keep_document
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.options import output_option
 from holdfast.cli.output import TABLES, Column, View, draw, emit_list
+from holdfast.cli.sinks import document as sinks_document
+from holdfast.cli.sinks import sinks_of
 
 HEAD: Final = """# Settings
 
@@ -49,7 +51,8 @@ def show(keys: tuple[str, ...], check: Path | None, write: Path | None, form: st
     if keep_document(document(), "holdfast config show", check=check, write=write):
         return
     config = load_config()
-    views = [_view(config, setting) for setting in _chosen(keys)]
+    views = [_view(config, setting) for setting in _chosen(keys, config)]
+    views += [view for view in _sink_views(config) if _is_meant(view["name"], keys)]
     columns = [Column("SETTING"), Column("VALUE", elastic=True), Column("FROM", elastic=True)]
     rows = [[view["name"], told(view["value"]), view["source"]] for view in views]
     if form == "wide":
@@ -58,14 +61,33 @@ def show(keys: tuple[str, ...], check: Path | None, write: Path | None, form: st
     emit_list(form, "settings", views, draw(columns, rows) if form in TABLES else "")
 
 
-def _chosen(keys: tuple[str, ...]) -> list[Setting]:
+def _chosen(keys: tuple[str, ...], config: Config) -> list[Setting]:
+    names = [*KNOWN, *(f"{SINKS}.{found.name}" for found in sinks_of(config))]
     for key in keys:
-        if key not in KNOWN and not any(known.startswith(f"{key}.") for known in KNOWN):
+        if key != SINKS and not any(_is_meant(name, (key,)) for name in names):
             raise Trouble(
                 f"there is no setting {key}. `holdfast config show` lists all.", NOT_FOUND
             )
-    wanted = [s for s in SETTINGS if any(s.key == k or s.key.startswith(f"{k}.") for k in keys)]
-    return wanted if keys else list(SETTINGS)
+    return [setting for setting in SETTINGS if _is_meant(setting.key, keys)]
+
+
+def _is_meant(name: str, keys: tuple[str, ...]) -> bool:
+    return not keys or any(name == key or name.startswith(f"{key}.") for key in keys)
+
+
+def _sink_views(config: Config) -> list[View]:
+    return [
+        {
+            "name": f"{SINKS}.{found.name}",
+            "value": found.sink.shown(),
+            "source": str(found.path),
+            "default": None,
+            "variables": [],
+            "reloads": True,
+            "about": "where effects go that name it",
+        }
+        for found in sinks_of(config)
+    ]
 
 
 def _view(config: Config, setting: Setting) -> View:
@@ -87,6 +109,8 @@ def told(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, list | tuple):
         return ",".join(value)
+    if isinstance(value, dict):
+        return " ".join(f"{name}={inner}" for name, inner in value.items())
     return f"{value:g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
@@ -98,7 +122,7 @@ def document() -> str:
         parts.append("| Setting | Is | Default | Means | Environment | |\n")
         parts.append("|---|---|---|---|---|---|\n")
         parts += [_row(setting) for setting in SETTINGS if setting.key.startswith(f"{section}.")]
-    return "".join(parts)
+    return "".join([*parts, sinks_document()])
 
 
 def _row(setting: Setting) -> str:

@@ -176,7 +176,9 @@ class _Workers:
             return
         self._is_told = True
         known = self._asker.get("workers")["workers"]
-        if all(worker["state"] in ("SILENT", "GONE") for worker in known):
+        # One without slots delivers effects, and runs nothing.
+        able = [worker for worker in known if worker.get("slots", 1)]
+        if all(worker["state"] in ("SILENT", "GONE") for worker in able):
             note(
                 f"no worker is connected to {self._asker.url}, so job {view['id']} waits. Start "
                 f"one: `holdfast worker start{self._asker.options}`"

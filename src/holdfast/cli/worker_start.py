@@ -28,6 +28,7 @@ from holdfast.core.ids import WorkerId
 from holdfast.core.placing import Placing
 from holdfast.version import VERSION
 from holdfast.wire.amounts import duration_ms, size_bytes
+from holdfast.wire.delivery import WORKERS
 from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
 from holdfast.wire.http import Http
 from holdfast.wire.http_async import AsyncHttp, Rejected, Server, Unreachable
@@ -36,9 +37,12 @@ from holdfast.worker.agent import Agent
 from holdfast.worker.bundles import BundleCache, fetch_over
 from holdfast.worker.cgroups import delegated, how_memory_is_capped
 from holdfast.worker.commands import CommandExecutor
+from holdfast.worker.delivering_process import ProcessDeliverer
 from holdfast.worker.executor import Executor
 from holdfast.worker.mixed import MixedExecutor
 from holdfast.worker.naming import NameLock, NameTaken
+from holdfast.worker.parcels import Parcels
+from holdfast.worker.places import own_place
 from holdfast.worker.printed import Printed
 from holdfast.worker.processes import ProcessExecutor
 from holdfast.worker.remote import Remote, Terms
@@ -273,17 +277,9 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     spooled = plan.scratch / "results"
     fetching = Http(plan.server)
     cache = BundleCache(plan.bundles, fetch_over(fetching), bound_bytes=plan.bundles_bytes)
-    surroundings = Surroundings(
-        plan.scratch,
-        plan.name,
-        environment=plan.environment,
-        pass_on=plan.pass_on,
-        secrets=plan.secret_files,
-        bundles=cache.root,
-    )
     commands = CommandExecutor(
-        slots, waker, monotonic_ms, surroundings, lock=lock.descriptor, outlet=prints.outbox,
-        cgroup=cgroup,
+        slots, waker, monotonic_ms, _surroundings(plan, cache.root), lock=lock.descriptor,
+        outlet=prints.outbox, cgroup=cgroup,
     )  # fmt: skip
     functions = ProcessExecutor(
         slots, waker, monotonic_ms, dooms=False, guardian=commands, prints=prints.of_lanes,
@@ -294,7 +290,11 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     supplied = SuppliedExecutor(mixed, cache, waker)
     executor = StowedExecutor(supplied, Spool(spooled), fetching, waker)
     executor.start()
-    agent = _agent(plan, incarnation, executor, _hello(plan, lock, cgroup))
+    deliverer = ProcessDeliverer(
+        waker, monotonic_ms, own_places=(own_place(),), guardian=commands
+    )
+    hello = _hello(plan, lock, cgroup)
+    agent = _agent(plan, incarnation, executor, hello, Parcels(deliverer))
     http = AsyncHttp(plan.server)
 
     async def carry(exchange: Exchange, answer_s: float) -> Reply:
@@ -313,7 +313,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     except Unreachable as error:
         raise Trouble(str(error), UNREACHABLE) from None
     except Rejected as error:
-        raise _rejection(error, plan.server.url) from None
+        raise rejection(error, plan.server.url) from None
     finally:
         await prints.close()
         await http.close()
@@ -323,15 +323,33 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     return told.exit_code
 
 
+def _surroundings(plan: Plan, bundles: Path) -> Surroundings:
+    return Surroundings(
+        plan.scratch,
+        plan.name,
+        environment=plan.environment,
+        pass_on=plan.pass_on,
+        secrets=plan.secret_files,
+        bundles=bundles,
+    )
+
+
 def _hello(plan: Plan, lock: NameLock, cgroup: Path | None) -> Hello:
     caps = how_memory_is_capped(cgroup)
     host = socket.gethostname()
-    return Hello(host, os.getpid(), VERSION, "", plan.attributes, lock.identity, caps)
+    return Hello(
+        host, os.getpid(), VERSION, "", plan.attributes, lock.identity, caps,
+        delivers=(WORKERS,), places=(own_place(),),
+    )  # fmt: skip
 
 
-def _agent(plan: Plan, incarnation: int, executor: Executor, hello: Hello) -> Agent:
-    bound = REPORT_BYTES_MAX
-    return Agent(plan.name, incarnation, executor, plan.capacity, hello=hello, report_bytes=bound)
+def _agent(
+    plan: Plan, incarnation: int, executor: Executor, hello: Hello, parcels: Parcels
+) -> Agent:
+    return Agent(
+        plan.name, incarnation, executor, plan.capacity, hello=hello, parcels=parcels,
+        report_bytes=REPORT_BYTES_MAX,
+    )  # fmt: skip
 
 
 class Told:
@@ -355,7 +373,7 @@ class Told:
         self._remote.leave()
 
 
-def _rejection(error: Rejected, url: str) -> Trouble:
+def rejection(error: Rejected, url: str) -> Trouble:
     status = error.problem.status
     if status in (401, 403):
         return Trouble(

@@ -3,9 +3,10 @@
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from logging import getLogger
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import convert
 
@@ -16,7 +17,7 @@ from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.kept import kept_output
 from holdfast.client.limits import LocalLimits
-from holdfast.client.localworker import LocalWorker, Offers, check_fits, monotonic_ms
+from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
 from holdfast.client.pending import Pending
 from holdfast.client.schedules_local import LocalSchedules
@@ -44,24 +45,13 @@ from holdfast.wire.output import Output
 from holdfast.wire.specs import edited
 from holdfast.worker.agent import Agent
 from holdfast.worker.bearings import LOCAL_WORKER
-from holdfast.worker.executor import Executor
+from holdfast.worker.parcels import Parcels
 from holdfast.worker.results import Place
 
 T = TypeVar("T")
 
 
 log = getLogger("holdfast")
-
-
-class MakeExecutor(Protocol):
-    def __call__(
-        self,
-        slots: int,
-        wake: Callable[[], None],
-        clock_ms: Callable[[], int],
-        *,
-        results: Place | None,
-    ) -> Executor: ...
 
 
 class Local:
@@ -92,17 +82,20 @@ class Local:
 
     def _employ(self, make_executor: MakeExecutor) -> None:
         engine, slots = self._embedded.engine, self.slots
+        wake = partial(engine.post, _nothing)
         results = self._embedded.results
         place = Place(
             str(results.contents.folder.absolute()), largest_bytes=results.largest_bytes
         )
-        self.executor = make_executor(
-            slots, lambda: engine.post(_nothing), monotonic_ms, results=place
-        )
+        self.executor = make_executor(slots, wake, monotonic_ms, results=place)
+        make_deliverer = self._offers.deliverer
+        parcels = Parcels(make_deliverer and make_deliverer(wake, monotonic_ms))
         memory = _memory_bytes()
         capacity = Capacity(slots, slots * 1_000, memory, 0, self._offers.resources)
         epoch, hello = self._embedded.epoch, self._offers.hello()
-        self._agent = Agent(LOCAL_WORKER, epoch, self.executor, capacity, hello=hello)
+        self._agent = Agent(
+            LOCAL_WORKER, epoch, self.executor, capacity, hello=hello, parcels=parcels
+        )
         self._seat = blank_seat(Worker(LOCAL_WORKER, epoch, capacity, hello=hello))
         self._worker = LocalWorker(self._agent, self._embedded)
         engine.hooks.insert(0, self._worker)

@@ -3,6 +3,8 @@
 import os
 import socket
 import time
+from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -14,27 +16,52 @@ from holdfast.core.ids import Instant
 from holdfast.core.spec import JobSpec
 from holdfast.scheduler.seats import Seat
 from holdfast.version import VERSION
+from holdfast.wire.delivery import SERVER, WORKERS
 from holdfast.wire.exchange import Hello, Reply
 from holdfast.worker.agent import Agent
+from holdfast.worker.delivering import Deliverer
+from holdfast.worker.executor import Executor
 from holdfast.worker.functions import MissingGuard
+from holdfast.worker.places import own_place
+from holdfast.worker.results import Place
 
 
 def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+MakeDeliverer = Callable[[Callable[[], None], Callable[[], int]], Deliverer]
+"""Given whom to wake, and a clock in milliseconds."""
+
+
 class Offers(Struct, frozen=True):
-    """What the worker of a folder has beyond slots: named resources in thousandths, and what is
-    to be known about it."""
+    """What the worker of a folder has beyond slots: named resources in thousandths, what is to be
+    known about it, and whoever delivers what is owed."""
 
     resources: tuple[tuple[str, int], ...] = ()
     attributes: tuple[tuple[str, str], ...] = ()
+    deliverer: MakeDeliverer | None = None
 
-    def hello(self) -> Hello | None:
-        """How it introduces itself, where there is anything to say."""
-        if not self.attributes:
-            return None
-        return Hello(socket.gethostname(), os.getpid(), VERSION, "", self.attributes)
+    def hello(self) -> Hello:
+        """How it introduces itself. It is worker and server in one, so it delivers as both."""
+        delivers = (WORKERS, SERVER) if self.deliverer is not None else ()
+        return Hello(
+            socket.gethostname(), os.getpid(), VERSION, "", self.attributes, delivers=delivers,
+            places=(own_place(),) if delivers else (),
+        )  # fmt: skip
+
+
+class MakeExecutor(Protocol):
+    """What runs the tasks of a folder, threads or processes. `results`: where large ones go."""
+
+    def __call__(
+        self,
+        slots: int,
+        wake: Callable[[], None],
+        clock_ms: Callable[[], int],
+        *,
+        results: Place | None,
+    ) -> Executor: ...
 
 
 class LocalWorker:

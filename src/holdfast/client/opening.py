@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from holdfast.client.holdfast import DEFAULT_GRACE, Holdfast
-from holdfast.client.local import Local, MakeExecutor
-from holdfast.client.localworker import Offers
+from holdfast.client.local import Local
+from holdfast.client.localworker import MakeExecutor, Offers
+from holdfast.client.sinks import Given, sinks_given
 from holdfast.coordinator.settings import Settings
 from holdfast.wire.amounts import Duration, duration_ms, size_bytes, text, whole
 from holdfast.wire.contents import INLINE_BYTES, RESULT_BYTES_MAX
@@ -29,6 +30,7 @@ def open(
     result_size: int | str = "1Gi",
     resources: Mapping[str, float] | None = None,
     attributes: Mapping[str, str] | None = None,
+    sinks: Mapping[str, Given] | None = None,
 ) -> Holdfast:
     """Open the folder at `path`, creating it where absent, and go on with what it holds.
 
@@ -37,7 +39,8 @@ def open(
     runs. `history` is how much log is kept to look back on, at least (None: all); what is older
     goes to the folder `archive`, or is deleted. `keep_finished` jobs stay at hand after they end.
     `result_size` is how large the result of a task may be.
-    `resources` and `attributes` are what tasks may ask for by name, and require.
+    `resources` and `attributes` are what tasks may ask for by name, and require. `sinks` are where
+    effects go, by the names that tasks give: definitions, or functions called with each effect.
     """
     loading = loading_script()
     if loading is not None:
@@ -54,14 +57,17 @@ def open(
     largest = size_bytes(result_size, "result_size")
     if not INLINE_BYTES <= largest <= RESULT_BYTES_MAX:
         raise ValueError(f"result_size={result_size!r} must be from 64Ki to 1Gi")
+    given = sinks_given(sinks, executor)
     settings = Settings(
         result_bytes=largest,
         history_bytes=None if history is None else size_bytes(history, "history"),
         archive=None if archive is None else Path(archive).absolute(),
         keep_finished=keep_finished,
+        sinks=given.defined,
     )
     told = {name: text(value, name) for name, value in (attributes or {}).items()}
-    offers = Offers(amounts_of(resources or {}), tuple(sorted(told.items())))
+    named = tuple(sorted(told.items()))
+    offers = Offers(amounts_of(resources or {}), named, given.deliverer)
     return Holdfast(Local(Path(path), _maker(executor), slots, settings, offers), grace_ms)
 
 

@@ -59,7 +59,9 @@ class LiveCrew:
         return self._exchanges.placement.paces
 
     def workers(self) -> list[Worker]:
-        return [worker for worker in self._exchanges.workers.values() if not worker.has_left]
+        # Those that only deliver run nothing: to a task they are not there.
+        known = self._exchanges.workers.values()
+        return [worker for worker in known if worker.capacity.slots and not worker.has_left]
 
     def standing(self, worker: Worker) -> str:
         if not self._exchanges.registry.is_alive(worker):

@@ -36,6 +36,7 @@ class Embedded:
         self.exchanges = Exchanges(
             taken.coordinator, taken.recent, term_ms=0, results=self.results
         )
+        self.exchanges.adjust(settings)
         self.engine = Engine(taken.coordinator, taken.log, NoFaults())
         self.snapshotter = Snapshotter(
             self.log.path,

@@ -96,7 +96,8 @@ class FleetNotes:
         self._known = stands
 
     def _present(self) -> list[Worker]:
-        return [worker for worker in self._exchanges.workers.values() if not worker.has_left]
+        known = self._exchanges.workers.values()
+        return [worker for worker in known if worker.capacity.slots and not worker.has_left]
 
     def _stand(self, worker: Worker) -> Stand:
         standing = DRAINING if worker.draining else OPEN

@@ -1,7 +1,7 @@
 """What workers say happened, one command a kind of report, and what they are told about it."""
 
 from collections.abc import Callable
-from itertools import compress, groupby
+from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
@@ -9,6 +9,7 @@ from holdfast.coordinator.blame import Blame
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.gangs import Gangs
 from holdfast.coordinator.portions import portions
+from holdfast.coordinator.promises import promise_problem
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.seats import Paces, Worker
 from holdfast.coordinator.settings import Settings
@@ -49,6 +50,8 @@ class Reporting:
             results.in_hand = self.gangs.stored
         # Members of gangs that committed while their workers waited for the others.
         self._committed: dict[LeaseId, None] = {}
+        # The names of sinks that effects may be for.
+        self.sinks: frozenset[str] = frozenset()
 
     def take(self, worker: Worker, exchange: Exchange) -> Told:
         """Each kind of report is a command of its own; the answers are its exceptions."""
@@ -58,7 +61,7 @@ class Reporting:
             commands.append(
                 c.StartAttempts(worker=who, incarnation=inc, started=exchange.started)
             )
-        plain, lost = self._stored(exchange.done)
+        plain, unfit = self._sort_out(exchange.done)
         whole: list[JobId] = []
         if plain:
             gangs = self._look_at(worker, plain)
@@ -66,7 +69,7 @@ class Reporting:
                 plain, whole = self._keep(worker, plain, gangs)
             for done in portions(plain):
                 commands.append(c.CommitTasks(worker=who, incarnation=inc, done=done))
-        for failed in (*exchange.failed, *lost):
+        for failed in exchange.failed:
             roll = self._coordinator.dice.roll()
             commands.append(c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll))
         if exchange.released:
@@ -74,35 +77,64 @@ class Reporting:
                 c.ReleaseAttempts(worker=who, incarnation=inc, released=exchange.released)
             )
         verdicts: list[Verdict] = []
+        told = {"actor": f"worker:{who}", "request_id": f"{inc}.{exchange.number}"}
         for command in commands:
-            decision = self._coordinator.execute(
-                command, actor=f"worker:{who}", request_id=f"{inc}.{exchange.number}"
-            )
+            decision = self._coordinator.execute(command, **told)
             if isinstance(decision, Refused):
                 verdicts.append(Verdict(LeaseId(0), REFUSED, decision.message))
             elif isinstance(decision.answer, tuple):
                 verdicts.extend(self._verdict(lost) for lost in decision.answer)
+        for failed in unfit:
+            roll = self._coordinator.dice.roll()
+            decision = self._coordinator.execute(
+                c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll), **told
+            )
+            lost = decision.answer if isinstance(decision, Accepted) else ()
+            # What was committed under it before stays committed, whatever the settings say now.
+            verdict = self._verdict(lost[0]) if isinstance(lost, tuple) and lost else None
+            verdicts.append(verdict or Verdict(failed.lease_id, REFUSED, failed.error))
         for job_id in whole:
             self._commit_gang(job_id)
         for failed in exchange.failed:
             self.blame.failed(who, failed.job_id, failed.index)
         return tuple(verdicts), self.gangs.leases(exchange.done) if exchange.done else ()
 
+    def _sort_out(self, done: tuple[Done, ...]) -> tuple[tuple[Done, ...], list[Failed]]:
+        """What may be committed, and attempts that promise what nobody can keep, or whose result
+        nobody could read."""
+        if not any(report.owed or report.stored for report in done):
+            return done, []
+        fit: list[Done] = []
+        unfit: list[Failed] = []
+        for report in done:
+            job = self._coordinator.state.jobs.get(report.job_id)
+            is_gang = job is not None and job.spec.placing.gang
+            problem = self._store_problem(report) or promise_problem(
+                report, self.sinks, is_gang=is_gang
+            )
+            if not problem:
+                fit.append(report)
+                continue
+            why = f"its commit was refused: {problem}"
+            unfit.append(
+                Failed(
+                    report.job_id, report.index, report.lease_id, report.ran_ms, "failed", why,
+                    "", None,
+                )
+            )  # fmt: skip
+        return tuple(fit), unfit
+
+    def _store_problem(self, report: Done) -> str:
+        stored, results = report.stored, self._results
+        if stored is None or results is None or results.has(stored):
+            return ""
+        return "its result was stored, and is not in the store any more"
+
     def stop(self, lease: LeaseId) -> Verdict:
         """What a worker is told of a lease that it holds and that is over."""
         if lease in self._committed:
             return Verdict(lease, COMMITTED, "")
         return Verdict(lease, LEASE_LOST, "the attempt was ended")
-
-    def _stored(self, done: tuple[Done, ...]) -> tuple[tuple[Done, ...], list[Failed]]:
-        """Those whose results are where they should be, and how those failed whose are not: nobody
-        may be told of a result that cannot be read."""
-        results = self._results
-        if results is None or not any(report.stored for report in done):
-            return done, []
-        is_here = [report.stored is None or results.has(report.stored) for report in done]
-        lost = [report for report, here in zip(done, is_here, strict=True) if not here]
-        return tuple(compress(done, is_here)), [_lost(report) for report in lost]
 
     def _look_at(self, worker: Worker, done: tuple[Done, ...]) -> set[JobId]:
         """Note how long tasks took, and whether another worker had failed them; which of their jobs
@@ -172,10 +204,3 @@ class Reporting:
                     return Verdict(lost.lease_id, COMMITTED, "")
         self._coordinator.refusals["lease_lost"] += 1
         return Verdict(lost.lease_id, LEASE_LOST, lost.why)
-
-
-def _lost(report: Done) -> Failed:
-    return Failed(
-        report.job_id, report.index, report.lease_id, report.ran_ms, "failed",
-        "its result was stored, and is not in the store any more", "", None,
-    )  # fmt: skip

@@ -64,7 +64,7 @@ class Ear:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError as error:
             raise Broken(UNASKED) from error
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             raise Broken(f"what answered does not speak HTTP: {error}") from error
 
     def ends_here(self) -> bool:

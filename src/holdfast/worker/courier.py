@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from typing import Final
 
+from msgspec import structs
+
 from holdfast.core.owed import EFFECT, FILE
 from holdfast.wire.delivery import Bounced, DebtName, Parcel
 from holdfast.wire.sinks import AnySink, FileSink, FunctionSink, HttpSink
@@ -17,6 +19,7 @@ from holdfast.worker.sinks.outlet import Outcome, Outlet, untried
 from holdfast.worker.sinks.postgres import PostgresOutlet
 from holdfast.worker.troubles import describe
 
+TOGETHER_MAX: Final = 1_000
 IDLE_S: Final = 60.0
 """A sink that is not used for so long is closed, and opened again when it is."""
 
@@ -70,14 +73,17 @@ class Courier:
     def _work(self) -> None:
         while True:
             try:
-                parcel = self._parcels.get(timeout=IDLE_S)
+                waiting = [self._parcels.get(timeout=IDLE_S)]
             except Empty:
                 self._close()
                 continue
-            if parcel is None:
+            while not self._parcels.empty():
+                waiting.append(self._parcels.get())
+            for parcel in together([parcel for parcel in waiting if parcel is not None]):
+                self._deliver(parcel)
+            if None in waiting:
                 self._close()
                 return
-            self._deliver(parcel)
 
     def _deliver(self, parcel: Parcel) -> None:
         settled: set[DebtName] = set()
@@ -125,3 +131,17 @@ class Courier:
         if self._open is not None:
             self._open[1].close()
             self._open = None
+
+
+def together(parcels: list[Parcel]) -> list[Parcel]:
+    """Parcels of one place that came while it was busy, as few as they can be in the same order:
+    a sink that waits for a disk waits once for all of them."""
+    joined: list[Parcel] = []
+    for parcel in parcels:
+        last = joined[-1] if joined else None
+        if last is not None and last.sink == parcel.sink and len(last.deliveries) < TOGETHER_MAX:
+            deliveries = last.deliveries + parcel.deliveries
+            joined[-1] = structs.replace(last, deliveries=deliveries)
+        else:
+            joined.append(parcel)
+    return joined

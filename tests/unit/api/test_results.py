@@ -148,7 +148,7 @@ def test_a_result_that_vanished_between_is_never_committed(inside, tmp_path: Pat
         await tell(house, 2, lease, stored=stored())
         shown = (await house.get(f"/tasks/{lease['job_id']}/0")).value
         assert shown["state"] == "QUARANTINED"
-        assert shown["error"] == "its result was stored, and is not in the store any more"
+        assert shown["error"].endswith("its result was stored, and is not in the store any more")
 
     def flaky(has):
         asked = []

@@ -6,6 +6,8 @@ import pytest
 
 from holdfast.cli.config import KNOWN, load_config
 from holdfast.cli.errors import Trouble
+from holdfast.cli.sinks import document, sinks_of
+from holdfast.wire.sinks import KINDS, FileSink, FunctionSink
 
 
 def write(path: Path, text: str) -> Path:
@@ -83,3 +85,49 @@ def test_somebody_elses_broken_pyproject_is_not_our_trouble(
 ) -> None:
     write(tmp_path / "pyproject.toml", "[tool")
     assert load_config(home, tmp_path).get("server.workers") == 0
+
+
+SINK = '[sinks.ledger]\nkind = "file"\npath = "/data/ledger.jsonl"\n'
+
+
+def test_sinks_are_tables_and_the_nearest_file_that_names_one_wins(
+    tmp_path: Path, home: dict[str, str]
+) -> None:
+    user = write(
+        tmp_path / "xdg" / "holdfast" / "config.toml",
+        SINK.replace("ledger.jsonl", "far") + '[sinks.mail]\nkind="function"\ntarget="a:b"\n',
+    )
+    here = write(tmp_path / "holdfast.toml", SINK + "tries = 3\n")
+    found = {each.name: each for each in sinks_of(load_config(home, tmp_path))}
+    assert found["ledger"].sink == FileSink("/data/ledger.jsonl", tries=3)
+    assert found["ledger"].path == here
+    assert found["mail"].sink == FunctionSink("a:b")
+    assert found["mail"].path == user
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[sinks.ledger]\npath = '/f'", "sinks.ledger: kind must be one of"),
+        (SINK + "pth = 1", "sinks.ledger: unknown key 'pth'; a file sink has path"),
+        (SINK + "tries = 'x'", "sinks.ledger: "),
+        (SINK.replace("/data/", ""), "path='ledger.jsonl' must be absolute"),
+        ("[sinks]\nledger = 1", "sinks.ledger must be a table"),
+        ("[sinks.'a b']\nkind = 'file'", "cannot be called 'a b'"),
+        ("sinks = 1", "sinks must be tables"),
+    ],
+)
+def test_a_mistake_in_a_sink_names_the_file_and_the_key(
+    tmp_path: Path, home: dict[str, str], text: str, told: str
+) -> None:
+    file = write(tmp_path / "holdfast.toml", text)
+    with pytest.raises(Trouble) as raised:
+        sinks_of(load_config(home, tmp_path))
+    assert str(raised.value).startswith(f"{file}: ")
+    assert told in str(raised.value)
+
+
+def test_the_page_tells_of_every_key() -> None:
+    page = document()
+    for name in {field for kind in KINDS.values() for field in kind.__struct_fields__}:
+        assert f"| `{name}` |" in page

@@ -198,6 +198,7 @@ class _Line:
         self.place = place
         self.is_free = False
         self.has_heard = False
+        self._is_spoilt = False
         self._socket = made
         self._ear = Ear()
 
@@ -217,10 +218,10 @@ class _Line:
         start = heard.content
         with suppress(OSError, Broken):
             # How it went is known. What follows matters only to whoever asks here next.
-            while not self._ear.is_over and taken <= ANSWER_BYTES_MAX:
+            while not (self._ear.is_over or self._is_spoilt) and taken <= ANSWER_BYTES_MAX:
                 taken += self._hear(give_up_at)
                 start = (start + self._ear.taken())[:READ_BYTES]
-            self.is_free = self._ear.is_over and self._ear.keeps
+            self.is_free = self._ear.is_over and self._ear.keeps and not self._is_spoilt
         return Answer(heard.status, heard.headers, start)
 
     def has_ended(self) -> bool:
@@ -252,7 +253,13 @@ class _Line:
             self._ear.is_over = True
             return 0
         self.has_heard = True
-        self._ear.hear(data)
+        try:
+            self._ear.hear(data)
+        except Broken:
+            # What follows a whole head says nothing about how it went.
+            if not self._ear.has_head:
+                raise
+            self._is_spoilt = True
         return len(data)
 
 

@@ -138,6 +138,9 @@ class PostgresOutlet:
         except psycopg.Error as error:
             connection.close()
             raise self._trouble(error) from None
+        except NotDelivered:
+            connection.close()
+            raise
         self._connection = connection
         return connection
 
