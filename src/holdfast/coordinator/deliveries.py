@@ -18,10 +18,10 @@ from holdfast.coordinator.reporting import ReadRecord
 from holdfast.coordinator.seats import Worker
 from holdfast.core import commands as c
 from holdfast.core.debts import Owing, Place
-from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId, task_name
+from holdfast.core.ids import NEVER, Instant, WorkerId, task_name
 from holdfast.core.owed import BLOCK, EFFECT, FILE, DebtName
 from holdfast.core.state import State
-from holdfast.wire.delivery import Bounced, Delivery, Origin, Parcel
+from holdfast.wire.delivery import Bounced, Delivery, Parcel
 from holdfast.wire.exchange import Exchange
 from holdfast.wire.sinks import AnySink, encode_sink
 

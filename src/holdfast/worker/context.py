@@ -30,6 +30,7 @@ from holdfast.worker.errors import (
 )
 from holdfast.worker.payloads import CannotEncode, encode_result
 from holdfast.worker.progressing import Teller
+from holdfast.worker.results import INLINE_BYTES
 from holdfast.worker.seat import Seat
 from holdfast.worker.staging import Staging
 from holdfast.worker.tasklog import task_logger
@@ -299,8 +300,11 @@ class Context:
             self._check_open()
             owed = (*self._owed(), Entry(BLOCK, "", "", b""))
             self._has_asked = True
+        stored = None
+        if len(result) > INLINE_BYTES:
+            stored, result = host.keep(item.lease_id, result), b""
         ran_ms = max(0, host.clock_ms() - began_ms)
-        why = host.commit(Done(run.job_id, item.index, item.lease_id, ran_ms, result, owed))
+        why = host.commit(Done(run.job_id, item.index, item.lease_id, ran_ms, result, owed, stored))
         if why:
             self._discard()
             raise LeaseLost(f"task {self.task_id} was not committed: {why}")

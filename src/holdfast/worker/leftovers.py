@@ -7,7 +7,6 @@ coordinator says it may be owed, and removed after that.
 
 import fcntl
 import os
-import secrets
 from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -57,7 +56,7 @@ class Journal:
 
     def _begin(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+        path = self._folder / f"{os.getpid()}-{os.urandom(4).hex()}{SUFFIX}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._descriptor, self._owner, self._lines = os.open(path, flags, 0o600), os.getpid(), 0
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
