@@ -41,6 +41,10 @@ def hang_once(effect):
     while first and not Path(effect.body["folder"], "go").exists():
         time.sleep(0.005)
 
+def linger(effect):
+    while not Path(effect.body["folder"], "other").exists():
+        time.sleep(0.005)
+
 def die(effect):
     os.abort()
 '''
@@ -270,3 +274,21 @@ def test_threads_that_hang_are_bounded(tmp_path, monkeypatch):
         wait_until(lambda: not stage.deliverer._hangs(("effect", "mail")))
         stage.give("note", 9)
         assert numbers(stage.settled(1).delivered) == [9]
+
+
+def test_a_thread_that_was_given_up_is_not_listened_to(tmp_path, monkeypatch):
+    (tmp_path / "holdfast_sending.py").write_text(SENDING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with delivering(ThreadDeliverer, tmp_path) as stage:
+        stage.give("hang", 1, timeout="10s")
+        wait_until(stage.noted)
+        stage.clock.ahead_ms += 10_000
+        stage.settled(1)
+        stage.give("linger", 1, timeout="10s")
+        stage.release()
+        wait_until(lambda: not stage.deliverer._hangs(("effect", "mail")))
+        # Its word about the former try says nothing about this one.
+        assert stage.deliverer.harvest() == Settled([], [])
+        assert numbers(stage.deliverer.carrying()) == [1]
+        (tmp_path / "other").touch()
+        assert numbers(stage.settled(1).delivered) == [1]
