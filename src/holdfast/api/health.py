@@ -4,6 +4,7 @@ from typing import Any
 
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
+from holdfast.coordinator.deliveries import owed_line
 from holdfast.version import VERSION
 
 
@@ -25,6 +26,7 @@ async def readyz(call: Call) -> Answer:
             "leaving": "no",
             "replay": "done",
             "snapshots": f"the last one failed: {failed}" if failed else "ok",
+            "owed": owed_line(call.service.served.coordinator.state) or "nothing",
         }
     return Answer(told)
 

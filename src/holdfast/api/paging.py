@@ -7,6 +7,7 @@ from typing import Any, Final
 from holdfast.api.call import Call, job_of
 from holdfast.api.census import surroundings
 from holdfast.api.problems import Declined
+from holdfast.coordinator.progress import progress_view
 from holdfast.coordinator.surroundings import why_of
 from holdfast.coordinator.views import job_view, task_view
 from holdfast.core.ids import Index
@@ -100,7 +101,11 @@ def _some_tasks(call: Call, job: Job, states: frozenset[int], first: int, room: 
         if len(views) >= most:
             return views, index
         if not states or STATE_OF_CELL[job.states[index]] in states:
-            views.append(task_view(job, Index(index), call.service.wall))
+            view = task_view(job, Index(index), call.service.wall)
+            view["progress"] = progress_view(
+                call.service.served.exchanges.workers, job, Index(index), call.service.wall
+            )
+            views.append(view)
     return views, stop if stop < job.count else None
 
 

@@ -13,8 +13,10 @@ from holdfast.api.paging import tasks_page
 from holdfast.api.problems import Declined, understood
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import HistoryGone, Told
+from holdfast.coordinator.progress import progress_view
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.trail import trail_of
+from holdfast.coordinator.views import View
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.ids import Index, Instant, JobId
@@ -36,9 +38,16 @@ async def list_tasks(call: Call) -> Answer:
 async def show(call: Call) -> Answer:
     """One task with its budgets and all its attempts."""
     index = index_of(call)
-    job = await call.look(lambda state: copied(with_task(state, call, index), index))
+    workers = call.service.served.exchanges.workers
+
+    def look(state: State) -> tuple[Job, View | None]:
+        job = with_task(state, call, index)
+        return copied(job, index), progress_view(workers, job, index, call.service.wall)
+
+    job, progress = await call.look(look)
     # The attempts are in the log, and the loop waits for no disk.
-    return Answer(await asyncio.to_thread(task_detail, JobPast(call, job), job, index))
+    detail = await asyncio.to_thread(task_detail, JobPast(call, job), job, index)
+    return Answer({**detail, "progress": progress})
 
 
 async def history(call: Call) -> Answer:

@@ -16,6 +16,7 @@ from holdfast.cli.loglines import log_to_stderr
 from holdfast.cli.output import typed
 from holdfast.cli.reading import data_option, folder_of
 from holdfast.cli.reloading import Chosen, Reloading, choose
+from holdfast.coordinator.deliveries import owed_line
 from holdfast.coordinator.taking import take_folder
 
 COLLECTED_AFTER: Final = (20_000, 20, 20)
@@ -80,10 +81,11 @@ def _run(path: Path, chosen: Chosen) -> None:
         plan = msgspec.structs.replace(chosen.plan, address=address)
         path.mkdir(parents=True, exist_ok=True)
         taken = take_folder(path, term_ms=plan.term_ms)
+        owed = owed_line(taken.coordinator.state)
         _spare_the_collector()
 
         def ready(here: Ready) -> None:
-            say(_welcome(path, here, plan.workers))
+            say(_welcome(path, here, plan.workers, owed))
 
         uvloop.run(serve_folder(taken, door, plan, ready, again=Reloading(chosen)))
     say("holdfast: drained; everything is written")
@@ -96,8 +98,8 @@ def _spare_the_collector() -> None:
     gc.set_threshold(*COLLECTED_AFTER)
 
 
-def _welcome(path: Path, here: Ready, workers: int) -> str:
-    """Where it listens, where the token is, and what to type next."""
+def _welcome(path: Path, here: Ready, workers: int, owed: str) -> str:
+    """Where it listens, what is owed from before, where the token is, and what to type next."""
     file = typed(here.admission.path)
     told = {
         "new": f"token    {file} (new, yours alone)",
@@ -109,7 +111,8 @@ def _welcome(path: Path, here: Ready, workers: int) -> str:
         ),
     }[here.admission.how]
     options = f"--server {here.url} --token-file {file}"
-    lines = [f"serving  {path} at {here.url}", told]
+    resumed = f"; {owed}" if owed else ""
+    lines = [f"serving  {path} at {here.url}{resumed}", told]
     if not workers:
         lines.append(f"next     holdfast worker start {options}")
     lines.append("then     holdfast submit -- echo hello")

@@ -29,6 +29,7 @@ class Embedded:
         self.epoch = taken.epoch
         self.coordinator = taken.coordinator
         self.exchanges = Exchanges(taken.coordinator, taken.recent, term_ms=0)
+        self.exchanges.adjust(settings)
         self.engine = Engine(taken.coordinator, taken.log, NoFaults())
         self.snapshotter = Snapshotter(
             self.log.path,

@@ -4,9 +4,10 @@ An exchange that reports something, or finds something to do, is answered when t
 with nothing to say is parked until there is. Nothing is polled.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.deliveries import Deliveries
 from holdfast.coordinator.placement import Placement
 from holdfast.coordinator.registry import Registry
 from holdfast.coordinator.reporting import ReadRecord, Reporting
@@ -16,7 +17,9 @@ from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
 from holdfast.core.ids import NEVER, Instant, WorkerId
 from holdfast.core.task import TaskState
-from holdfast.wire.exchange import Exchange, Released, Reply, Run, Verdict
+from holdfast.wire.delivery import Parcel
+from holdfast.wire.exchange import Exchange, Released, Reply, Run, Verdict, is_empty
+from holdfast.wire.sinks import AnySink
 
 
 def _drop(error: Exception) -> None:
@@ -30,6 +33,7 @@ class Exchanges:
         self.registry = Registry(coordinator, term_ms)
         self.workers = self.registry.workers
         self.placement = Placement(coordinator, self.workers, self.tell)
+        self.deliveries = Deliveries(coordinator, self.registry, read)
         self.granting = True
         # Those who wait for an answer and may have to be told something though there is no work:
         # a thousand others may idle beside them, and must cost nothing in a turn.
@@ -41,6 +45,12 @@ class Exchanges:
         """Have other settings hold from now on."""
         self.placement.aging.step_ms = settings.aging_ms
         self._reporting.blame.most = settings.cordon_after
+        self.adjust_sinks(settings.sinks)
+
+    def adjust_sinks(self, sinks: Mapping[str, AnySink]) -> None:
+        self._reporting.sinks = frozenset(sinks)
+        self.placement.sinks = tuple(sinks)
+        self.deliveries.adjust(sinks)
 
     def take(self, exchange: Exchange, send: SendReply) -> None:
         """One message of a worker. A repeated number gets the former answer again."""
@@ -64,16 +74,21 @@ class Exchanges:
         # A result that is kept is held on to: its lease goes on until its gang is decided.
         worker.held = frozenset(exchange.held).union(worker.kept)
         self._miss(worker)
+        self.deliveries.hear(worker, exchange)
+        worker.note_progress(exchange.progress)
+        if exchange.leftovers:
+            worker.removable = self.deliveries.removable(exchange.leftovers)
         if worker.has_left:
             self.registry.lose(worker.worker, "it left")
         worker.stops = self._stops(worker)
         renewed = self._renew(worker)
-        reported = exchange.started or exchange.done or exchange.failed or exchange.released
         # A worker we do not know is answered at once, the first time, and so asked who it is.
         stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
         owed = worker.verdicts or worker.stops or worker.recalls or self._owes_drain(worker)
         # A renewal is told at once: a worker that does not hear of it must stop starting.
-        worker.has_news = bool(reported or owed or stranger or renewed or worker.has_left)
+        worker.has_news = bool(
+            owed or stranger or renewed or worker.has_left or not is_empty(exchange)
+        )
         self._mind(worker)
 
     def unpark(self, exchange: Exchange) -> None:
@@ -106,6 +121,10 @@ class Exchanges:
         state, now = coordinator.state, coordinator.now()
         # First, and always: a sleeper whose time has come must not keep the engine awake.
         state.ready.wake(state.jobs, now)
+        # What is owed goes before what is new.
+        parcels = self.deliveries.deal(now, self._may_deliver)
+        for name in parcels:
+            self.tell(self.workers[name])
         has_work = bool(state.ready.queues)
         parked = self._everyone() if has_work else self._alerted()
         for worker in [w for w in parked if (w.held or w.unseen) and not w.stops]:
@@ -119,11 +138,13 @@ class Exchanges:
         for worker in parked if has_work else self._alerted():
             given = runs.get(worker.worker)
             if given or worker.has_news:
-                self._reply(worker, tuple(given or ()))
+                owed = parcels.get(worker.worker, ())
+                self._reply(worker, tuple(given or ()), tuple(owed))
 
     def prune(self, now: Instant) -> None:
         """Let go of what is long gone."""
         self.registry.prune(now)
+        self.deliveries.prune()
         self._reporting.gangs.sweep()
 
     def tell(self, worker: Worker) -> None:
@@ -164,6 +185,12 @@ class Exchanges:
         """Whether it may be given work."""
         cordoned = worker.worker in self._coordinator.state.cordoned
         return self.granting and not (worker.draining or worker.has_left or cordoned)
+
+    def _may_deliver(self, worker: Worker) -> bool:
+        """A cordon is about new work. What is owed can perhaps be done by this host alone."""
+        return self.granting and not (
+            worker.draining or worker.has_left or self._must_drain(worker)
+        )
 
     def _about_to_ask(self) -> Iterator[Worker]:
         """Those that may be given work and wait for no answer at this moment."""
@@ -278,7 +305,9 @@ class Exchanges:
             soonest = min((end for end in held if end != NEVER), default=NEVER)
         return 0 if soonest == NEVER else max(0, soonest - worker.heard_at)
 
-    def _reply(self, worker: Worker, runs: tuple[Run, ...]) -> None:
+    def _reply(
+        self, worker: Worker, runs: tuple[Run, ...], parcels: tuple[Parcel, ...] = ()
+    ) -> None:
         send = worker.send
         if runs:
             leases = frozenset([item.lease_id for run in runs for item in run.items])
@@ -287,11 +316,13 @@ class Exchanges:
         reply = Reply(
             worker.number, worker.verdicts, worker.stops, worker.recalls, runs, who=who,
             good_ms=self._good_ms(worker), drain=self._must_drain(worker), kept=worker.kept,
+            parcels=parcels, removable=worker.removable,
         )  # fmt: skip
         worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
-        worker.kept = ()
+        worker.kept, worker.removable = (), ()
         worker.has_news = False
         worker.last_reply = reply
+        worker.answered_at = self._coordinator.now()
         if send is not None:
             out = send
             self._coordinator.answer(lambda: out(reply), _drop)

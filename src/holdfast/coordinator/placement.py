@@ -49,6 +49,7 @@ class Placement:
         self.paces = Paces()
         self.aging = Aging(Settings().aging_ms)
         self.rates = Rates()
+        self.sinks: tuple[str, ...] = ()
         self._coordinator = coordinator
         self._workers = workers
         self._tell = tell
@@ -153,6 +154,7 @@ class Placement:
             job.job_id, granted.slot, spec.kind, spec.target, spec.timeout_ms,
             worker.term_ms, granted.alone, job.count, items, spec.on_disconnect,
             spec.memory_bytes, spec.bundle, spec.cpus_milli, spec.gpus, spec.placing.resources,
+            self.sinks, log_id=self._coordinator.state.log_id,
         )  # fmt: skip
 
     def _evict(self, eviction: Eviction) -> None:

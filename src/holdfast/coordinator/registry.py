@@ -86,12 +86,14 @@ class Registry:
 
     def lose(self, name: WorkerId, error: str, *, besides: int | None = None) -> None:
         """End what incarnations of this name hold that are known to be dead."""
-        dead = sorted(
+        state = self._coordinator.state
+        holding = [key for key, holder in state.holders.items() if holder.leases]
+        dead = {
             incarnation
-            for (known, incarnation), holder in self._coordinator.state.holders.items()
-            if known == name and incarnation != besides and holder.leases
-        )
-        for incarnation in dead:
+            for known, incarnation in (*holding, *state.debts.blocks)
+            if known == name and incarnation != besides
+        }
+        for incarnation in sorted(dead):
             self._coordinator.execute(
                 c.LoseWorker(worker=name, incarnation=incarnation, error=error),
                 actor=f"worker:{name}",

@@ -9,6 +9,7 @@ from holdfast.coordinator.blame import Blame
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.gangs import Gangs
 from holdfast.coordinator.portions import portions
+from holdfast.coordinator.promises import promise_problem
 from holdfast.coordinator.seats import Paces, Worker
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
@@ -16,7 +17,7 @@ from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Lost, Refused
 from holdfast.core.ids import JobId, LeaseId, Position
 from holdfast.core.record import Record
-from holdfast.core.reports import Done
+from holdfast.core.reports import Done, Failed
 from holdfast.wire.exchange import COMMITTED, LEASE_LOST, REFUSED, Exchange, Verdict
 
 JOB_ID: Final = attrgetter("job_id")
@@ -39,6 +40,8 @@ class Reporting:
         self._paces = paces
         # Members of gangs that committed while their workers waited for the others.
         self._committed: dict[LeaseId, None] = {}
+        # The names of sinks that effects may be for.
+        self.sinks: frozenset[str] = frozenset()
 
     def take(self, worker: Worker, exchange: Exchange) -> Told:
         """Each kind of report is a command of its own; the answers are its exceptions."""
@@ -48,7 +51,7 @@ class Reporting:
             commands.append(
                 c.StartAttempts(worker=who, incarnation=inc, started=exchange.started)
             )
-        plain = exchange.done
+        plain, unfit = self._sort_out(exchange.done)
         whole: list[JobId] = []
         if plain:
             gangs = self._look_at(worker, plain)
@@ -64,19 +67,49 @@ class Reporting:
                 c.ReleaseAttempts(worker=who, incarnation=inc, released=exchange.released)
             )
         verdicts: list[Verdict] = []
+        told = {"actor": f"worker:{who}", "request_id": f"{inc}.{exchange.number}"}
         for command in commands:
-            decision = self._coordinator.execute(
-                command, actor=f"worker:{who}", request_id=f"{inc}.{exchange.number}"
-            )
+            decision = self._coordinator.execute(command, **told)
             if isinstance(decision, Refused):
                 verdicts.append(Verdict(LeaseId(0), REFUSED, decision.message))
             elif isinstance(decision.answer, tuple):
                 verdicts.extend(self._verdict(lost) for lost in decision.answer)
+        for failed in unfit:
+            roll = self._coordinator.dice.roll()
+            decision = self._coordinator.execute(
+                c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll), **told
+            )
+            lost = decision.answer if isinstance(decision, Accepted) else ()
+            # What was committed under it before stays committed, whatever the settings say now.
+            verdict = self._verdict(lost[0]) if isinstance(lost, tuple) and lost else None
+            verdicts.append(verdict or Verdict(failed.lease_id, REFUSED, failed.error))
         for job_id in whole:
             self._commit_gang(job_id)
         for failed in exchange.failed:
             self.blame.failed(who, failed.job_id, failed.index)
         return tuple(verdicts), self.gangs.leases(exchange.done) if exchange.done else ()
+
+    def _sort_out(self, done: tuple[Done, ...]) -> tuple[tuple[Done, ...], list[Failed]]:
+        """What may be committed, and attempts that promise what nobody can keep."""
+        if not any(report.owed for report in done):
+            return done, []
+        fit: list[Done] = []
+        unfit: list[Failed] = []
+        for report in done:
+            job = self._coordinator.state.jobs.get(report.job_id)
+            is_gang = job is not None and job.spec.placing.gang
+            problem = promise_problem(report, self.sinks, is_gang=is_gang)
+            if not problem:
+                fit.append(report)
+                continue
+            why = f"its commit was refused: {problem}"
+            unfit.append(
+                Failed(
+                    report.job_id, report.index, report.lease_id, report.ran_ms, "failed", why,
+                    "", None,
+                )
+            )  # fmt: skip
+        return tuple(fit), unfit
 
     def stop(self, lease: LeaseId) -> Verdict:
         """What a worker is told of a lease that it holds and that is over."""

@@ -18,7 +18,15 @@ from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.scheduler.plan import run_length
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
-from holdfast.wire.exchange import Capacity, Exchange, Hello, Lingering, Reply, Verdict
+from holdfast.wire.exchange import (
+    Capacity,
+    Exchange,
+    Hello,
+    Lingering,
+    Progress,
+    Reply,
+    Verdict,
+)
 
 SendReply = Callable[[Reply], None]
 
@@ -32,7 +40,8 @@ class Worker(Struct):
     goes to `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned.
     `has_left`: it said goodbye.
     `granted` is the slot and the shape of each lease it was given and may still run under, `last`
-    the shape that each slot was given last."""
+    the shape that each slot was given last. `progress` is what attempts said last of how far they
+    are, and when."""
 
     worker: WorkerId
     incarnation: int
@@ -50,6 +59,7 @@ class Worker(Struct):
     stops: tuple[Verdict, ...] = ()
     recalls: tuple[LeaseId, ...] = ()
     kept: tuple[LeaseId, ...] = ()
+    removable: tuple[LeaseId, ...] = ()
     asked: frozenset[LeaseId] = frozenset()
     held: frozenset[LeaseId] = frozenset()
     lingering: tuple[Lingering, ...] = ()
@@ -60,6 +70,8 @@ class Worker(Struct):
     hello: Hello | None = None
     since: Instant = NEVER
     seen_at: Instant = NEVER
+    answered_at: Instant = NEVER
+    progress: dict[LeaseId, tuple[Progress, Instant]] = {}
 
     def says_news(self, exchange: Exchange) -> bool:
         """Whether it is another worker than it was: larger, smaller, leaving."""
@@ -75,6 +87,14 @@ class Worker(Struct):
         # Whatever is on its way to one that has left arrives nowhere.
         seen = self.number if exchange.leaving else exchange.seen
         self.unseen = tuple(entry for entry in self.unseen if entry[0] > seen)
+
+    def note_progress(self, told: Iterable[Progress]) -> None:
+        """Keep what attempts say, as long as they are held here."""
+        for progress in told:
+            self.progress[progress.lease_id] = (progress, self.heard_at)
+        if self.progress:
+            here = self.held.union(attempt.lease_id for attempt in self.lingering)
+            self.progress = {lease: it for lease, it in self.progress.items() if lease in here}
 
     def give(self, leases: Iterable[LeaseId], slot: int, shape: Shape) -> None:
         """Remember what these leases take, for as long as it may run under them."""

@@ -219,7 +219,9 @@ class Served:
     def lose(self, name: WorkerId, error: str) -> None:
         """A worker is proven dead: whatever it holds ends now."""
         worker = self.exchanges.workers.pop(name, None)
-        known = [key for key, holder in self.coordinator.state.holders.items() if holder.leases]
+        state = self.coordinator.state
+        known = [key for key, holder in state.holders.items() if holder.leases]
+        known += state.debts.blocks
         incarnations = {incarnation for holder, incarnation in known if holder == name}
         if worker is not None:
             incarnations.add(worker.incarnation)

@@ -34,7 +34,11 @@ class Rounds:
         self._exchanges.round()
 
     def next_due(self) -> Instant:
-        dues = (self._coordinator.state.ready.next_wake(), self._exchanges.placement.next_due())
+        dues = (
+            self._coordinator.state.ready.next_wake(),
+            self._exchanges.placement.next_due(),
+            self._exchanges.deliveries.next_due(),
+        )
         return min((due for due in dues if due != NEVER), default=NEVER)
 
 

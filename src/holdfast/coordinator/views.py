@@ -152,6 +152,8 @@ def task_view(job: Job, index: Index, wall: Wall) -> View:
         "started_at": time_of(task.started_at, wall) if task is not None else None,
         "not_before": _waits_until(job, task, wall) if state is TaskState.WAITING else None,
         "blocked": job.blocked and state is TaskState.WAITING,
+        # Only whoever has the worker's exchanges knows it; see `progress_view`.
+        "progress": None,
     }
 
 

@@ -44,8 +44,10 @@ class Post:
         lingering: tuple[Lingering, ...] = (),
         leaving: bool = False,
         capacity: Capacity | None = None,
+        **owed: Any,
     ) -> None:
-        """Say it without waiting for anything; the next turn may answer."""
+        """Say it without waiting for anything; the next turn may answer. `owed` is what it says of
+        entries, of progress and of leftovers."""
         self.number = self.number + 1 if number is None else number
         offers = capacity or Capacity(slots, slots * 1_000, 1 << 30, 0)
         if seen is None:
@@ -53,7 +55,7 @@ class Post:
         exchange = Exchange(
             self.name, self.incarnation, self.number, seen, offers, started, done, failed,
             released, tuple(map(LeaseId, held)), occupied, draining, hello,
-            lingering, leaving,
+            lingering, leaving, **owed,
         )  # fmt: skip
         self.service.exchanges.take(exchange, self.replies.append)
 

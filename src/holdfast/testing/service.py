@@ -4,7 +4,7 @@ It does what the engine does, one turn at a time, and checks the state and the h
 A crash keeps what was durable and nothing else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
@@ -23,6 +23,7 @@ from holdfast.core.invariants import Watch, check
 from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
 from holdfast.wal import MemoryLog
+from holdfast.wire.sinks import AnySink
 
 KEEP_FINISHED = 10_000
 
@@ -38,12 +39,14 @@ class Service:
         term_ms: int = 0,
         keep_finished: int = KEEP_FINISHED,
         aging_ms: int = Settings().aging_ms,
+        sinks: Mapping[str, AnySink] | None = None,
     ) -> None:
         self.clock = clock
         self.dice = dice
         self.term_ms = term_ms
         self.keep_finished = keep_finished
         self.aging_ms = aging_ms
+        self.sinks = dict(sinks or {})
         self.writing = False
         self.log = MemoryLog()
         self.watch = Watch()
@@ -138,7 +141,7 @@ class Service:
     def _begin(self, state: State) -> None:
         self.coordinator = Coordinator(state, self.clock, self.dice, term_ms=self.term_ms)
         self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
-        self.exchanges.placement.aging.step_ms = self.aging_ms
+        self.exchanges.adjust(Settings(aging_ms=self.aging_ms, sinks=self.sinks))
         unplaced = Unplaced(self.coordinator, self.exchanges)
         self._ticker = Ticker(
             self.coordinator, keep_finished=self.keep_finished, unplaced=unplaced

@@ -203,10 +203,14 @@ class SteppedExecutor:
                 )
             )  # fmt: skip
         else:
-            result = answer_to(item.payload)
-            self._harvest.done.append(
-                Done(run.job_id, item.index, item.lease_id, ran_ms, result)
-            )
+            self._harvest.done.append(self.done_of(attempt, ran_ms))
+
+    def done_of(self, attempt: Attempt, ran_ms: int) -> Done:
+        """What an attempt that goes well reports."""
+        item = attempt.item
+        return Done(
+            attempt.run.job_id, item.index, item.lease_id, ran_ms, answer_to(item.payload)
+        )
 
 
 def _released(attempt: Attempt) -> Released:

@@ -1,0 +1,51 @@
+"""What entries hold, read from the records that committed them: memory keeps none of it."""
+
+from collections import OrderedDict
+from typing import Final
+
+from holdfast.coordinator.reporting import ReadRecord
+from holdfast.core import events as e
+from holdfast.core.debts import Owing
+from holdfast.core.errors import BrokenInvariant
+from holdfast.core.ids import Index, JobId, LeaseId, Position
+from holdfast.core.owed import Entry
+
+CACHED_BYTES: Final = 4 * 1024 * 1024
+"""So much of what was read last is kept: entries of one record are wanted one after another."""
+
+Committed = dict[tuple[JobId, Index], e.TaskCommitted]
+
+
+class Entries:
+    def __init__(self, read: ReadRecord) -> None:
+        self._read = read
+        self._cached: OrderedDict[Position, tuple[Committed, int]] = OrderedDict()
+        self._bytes = 0
+
+    def of(self, owing: Owing) -> Entry:
+        name = owing.name
+        return self._commit(owing.position, name.job_id, name.index).owed[name.number]
+
+    def lease_of(self, position: Position, job_id: JobId, index: Index) -> LeaseId:
+        """Under which lease a task was committed that still owes something."""
+        return self._commit(position, job_id, index).commit.lease_id
+
+    def _commit(self, position: Position, job_id: JobId, index: Index) -> e.TaskCommitted:
+        found = self._at(position).get((job_id, index))
+        if found is None:
+            raise BrokenInvariant(f"record {position} did not commit task {job_id}/{index}")
+        return found
+
+    def _at(self, position: Position) -> Committed:
+        known = self._cached.get(position)
+        if known is not None:
+            self._cached.move_to_end(position)
+            return known[0]
+        commits = [x for x in self._read(position).events if isinstance(x, e.TaskCommitted)]
+        read: Committed = {(event.job_id, event.commit.index): event for event in commits}
+        size = sum(len(entry.body) for event in commits for entry in event.owed)
+        self._cached[position] = (read, size)
+        self._bytes += size
+        while self._bytes > CACHED_BYTES and len(self._cached) > 1:
+            self._bytes -= self._cached.popitem(last=False)[1][1]
+        return read

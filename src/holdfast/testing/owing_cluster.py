@@ -1,0 +1,207 @@
+"""The same cluster and the same bad network, for tasks that owe something after their commits.
+
+Whatever happens, everything a commit owes arrives in the world at least once, always under the same
+key and in the order of the commits, and nothing arrives that no commit owes. Blocks begin once.
+"""
+
+from collections import Counter
+from functools import partial
+from random import Random
+from typing import Final
+
+import msgspec
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.ids import Index, JobId, LeaseId, task_name
+from holdfast.core.owed import BLOCK, EFFECT, FILE, DebtName, Entry
+from holdfast.testing.cluster import Cluster
+from holdfast.testing.member import GPUS, MEMORY, Action, Member
+from holdfast.testing.receivers import SteppedDeliverer, World
+from holdfast.testing.stepped import Attempt, SteppedExecutor, answer_to
+from holdfast.wire.delivery import SERVER, WORKERS, Bounced
+from holdfast.wire.exchange import COMMITTED, Capacity, Done, Hello, Reply
+from holdfast.wire.sinks import AnySink, FileSink, FunctionSink
+from holdfast.worker.agent import Agent
+from holdfast.worker.parcels import Parcels
+from holdfast.worker.staging import Staged
+
+SINKS: Final[dict[str, AnySink]] = {
+    "ledger": FileSink(path="/ledger", tries=5, longest_wait="8s"),
+    "call": FunctionSink(target="m:f", tries=5, longest_wait="8s"),
+}
+LOOK_MS: Final = 7_000
+KEYS: Final = ("", "ann", "bob")
+NO_FILE: Final = msgspec.msgpack.encode(Staged("/nonexistent/staged", 1, exclusive=False))
+"""The world of a simulation has no disks."""
+
+
+def owed_by(payload: bytes, host: str) -> tuple[Entry, ...]:
+    """What the task of this payload owes, wherever it runs; a file lies where it ran."""
+    dice = Random(payload)
+    made = [
+        Entry(EFFECT, dice.choice(("ledger", "ledger", "call")), dice.choice(KEYS), payload)
+        for _ in range(dice.choice((0, 1, 2, 3)))
+    ]
+    if dice.random() < 0.3:
+        made.append(Entry(FILE, f"host:{host}", f"/out/{dice.choice('abc')}", NO_FILE))
+    if dice.random() < 0.2:
+        made.append(Entry(BLOCK, "", "", b""))
+    return tuple(made)
+
+
+class OwingExecutor(SteppedExecutor):
+    """Its tasks owe what their payloads say."""
+
+    def __init__(self, slots: int, dice: Random, host: str, *, failing: float) -> None:
+        super().__init__(slots, dice, failing=failing)
+        self._host = host
+
+    def done_of(self, attempt: Attempt, ran_ms: int) -> Done:
+        run, item = attempt.run, attempt.item
+        owed = owed_by(item.payload, self._host)
+        result = answer_to(item.payload)
+        return Done(run.job_id, item.index, item.lease_id, ran_ms, result, owed)
+
+
+class OwingMember(Member):
+    """A worker that delivers, and whose tasks run blocks after their commits."""
+
+    cluster: "OwingCluster"
+
+    def __init__(self, cluster: "OwingCluster", name: str, incarnation: int, slots: int) -> None:
+        super().__init__(cluster, name, incarnation, slots)
+        self.cluster = cluster
+        self.executor = OwingExecutor(slots, cluster.dice, name, failing=cluster.failing)
+        self.deliverer = SteppedDeliverer(
+            cluster.world, cluster.dice, home=f"host:{name}", failing=2 * cluster.failing,
+            longest_ms=cluster.longest_ms,
+        )  # fmt: skip
+        self.parcels = Parcels(self.deliverer)
+        delivers = (SERVER, WORKERS) if name in ("w0", "w1") else (WORKERS,)
+        hello = Hello(
+            "host", incarnation, "test", lock=name, delivers=delivers, places=(f"host:{name}",)
+        )
+        capacity = Capacity(slots, slots * 1_000, MEMORY, GPUS)
+        self.agent = Agent(
+            self.name, incarnation, self.executor, capacity, hello=hello, parcels=self.parcels
+        )
+
+    def poll(self) -> None:
+        if self.is_alive and not self.is_frozen:
+            self.deliverer.advance(self.now_ms())
+        super().poll()
+
+    def receive(self, reply: Reply) -> None:
+        is_here = self.is_alive and not self.is_frozen and not self.is_cut_off
+        sent = self._sent
+        if is_here and sent is not None and reply.number == sent.number and not reply.refused:
+            self._begin_blocks(sent.done, reply)
+        super().receive(reply)
+
+    def _begin_blocks(self, done: tuple[Done, ...], reply: Reply) -> None:
+        lost: set[LeaseId] = {v.lease_id for v in reply.verdicts if v.verdict != COMMITTED}
+        for report in done:
+            if report.owed and report.owed[-1].kind == BLOCK and report.lease_id not in lost:
+                name = DebtName(report.job_id, report.index, len(report.owed) - 1)
+                self.cluster.begun[name] += 1
+                self.parcels.carry(name)
+                ms = self.cluster.dice.randrange(1, 3 * self.cluster.longest_ms)
+                self.cluster.after(ms, partial(self._leave_block, name))
+
+    def _leave_block(self, name: DebtName) -> None:
+        if not self.is_alive:
+            return
+        if self.cluster.dice.random() < 0.2:
+            self.parcels.bounce(Bounced(name, "ValueError: no", is_final=True))
+        else:
+            self.parcels.delivered(name)
+        self.poll()
+
+
+class OwingCluster(Cluster):
+    """`is_calm`: nothing goes wrong by itself. An operator sends what is parked on its way again,
+    and gives up blocks that nobody runs."""
+
+    def __init__(
+        self, seed: int, *, workers: int = 3, jobs: int = 4, is_calm: bool = False
+    ) -> None:
+        self.world = World()
+        self.begun: Counter[DebtName] = Counter()
+        self.failing = 0.0 if is_calm else 0.1
+        self.longest_ms = 50 if is_calm else 2_000
+        self._is_calm = is_calm
+        super().__init__(seed, workers=workers, jobs=jobs)
+        self.service.sinks = dict(SINKS)
+        self.service.exchanges.adjust_sinks(SINKS)
+        self.after(LOOK_MS, self._operate)
+
+    def hire(self, name: str, incarnation: int, slots: int) -> Member:
+        return OwingMember(self, name, incarnation, slots)
+
+    def carry(self, message: Action) -> None:
+        if self._is_calm:
+            self.after(1, message)
+        else:
+            super().carry(message)
+
+    def blows(self) -> list[Action]:
+        return [_nothing] if self._is_calm else super().blows()
+
+    def _operate(self) -> None:
+        parked = [owing for owing in self.service.coordinator.state.debts if owing.debt.parked]
+        blocks = tuple(owing.name for owing in parked if owing.debt.kind == BLOCK)
+        others = tuple(owing.name for owing in parked if owing.debt.kind != BLOCK)
+        if blocks:
+            self.seen["block parked"] += len(blocks)
+            self.service.do(c.DiscardEffects(names=blocks, reason="looked at"))
+        if others:
+            self.seen["entry parked"] += len(others)
+            self.service.do(c.RetryEffects(names=others))
+        self.after(LOOK_MS, self._operate)
+
+    def judge(self) -> None:
+        """From the log and the world alone: what was owed arrived, in its order, and no more."""
+        super().judge()
+        owed: dict[tuple[str, str], list[str]] = {}
+        for position, record in enumerate(self.service.records(), start=1):
+            commits = [event for event in record.events if isinstance(event, e.TaskCommitted)]
+            # Those of one record come by name.
+            for commit in sorted(commits, key=lambda x: (x.job_id, x.commit.index)):
+                self._look_at_commit(commit)
+                key = self._key(commit.job_id, commit.commit.index, position)
+                for number, entry in enumerate(commit.owed):
+                    if entry.kind != BLOCK:
+                        owed.setdefault((entry.place, entry.key), []).append(f"{key}:{number}")
+            for event in record.events:
+                if isinstance(event, e.DeliveryFailed | e.EffectsParked | e.EffectsRetried):
+                    self.seen[type(event).__name__] += 1
+        for where, arrived in self.world.arrived.items():
+            firsts = list(dict.fromkeys(arrived))
+            self.seen["came twice"] += len(arrived) - len(firsts)
+            strangers = set(firsts) - set(owed.get(where, ()))
+            if strangers:
+                self.troubles.append(f"{sorted(strangers)} came to {where} and nobody owed it")
+            if where[1] and firsts != owed.get(where):
+                self.troubles.append(f"{where} had {firsts} and was owed {owed.get(where)}")
+        times = self.world.times()
+        missing = [key for keys in owed.values() for key in keys if key not in times]
+        if missing:
+            self.troubles.append(f"owed and never delivered: {missing}")
+        twice = [name for name, count in self.begun.items() if count > 1]
+        if twice:
+            self.troubles.append(f"blocks begun twice: {twice}")
+
+    def _key(self, job_id: JobId, index: Index, position: int) -> str:
+        return f"{self.service.log.log_id}:{task_name(job_id, index)}:{position}"
+
+    def _look_at_commit(self, event: e.TaskCommitted) -> None:
+        keys = {job_id: key for key, job_id in self.acknowledged.items()}
+        payload = self.wanted[keys[event.job_id]][event.commit.index]
+        self.seen["owing"] += 1
+        if event.commit.result != answer_to(payload):
+            self.troubles.append(f"{event.job_id}/{event.commit.index} is wrong")
+
+
+def _nothing() -> None:
+    """Nobody is harmed."""

@@ -1,0 +1,75 @@
+"""Effects, files and blocks through the real coordinator and worker logic, in virtual time and over
+a bad network: whatever a commit owes arrives, in its order, and nothing else does."""
+
+from collections import Counter
+
+import pytest
+
+from holdfast.testing.owing_cluster import OwingCluster
+
+BATCH = 3
+
+CONSEQUENCES = {
+    "owing",
+    "came twice",
+    "block parked",
+    "entry parked",
+    "DeliveryFailed",
+    "EffectsParked",
+    "EffectsRetried",
+    "COMMITTED",
+    "LEASE_LOST",
+    "worker_lost",
+    "lease_expired",
+}
+
+FAULTS = {
+    "power lost",
+    "power lost, frame kept",
+    "worker killed",
+    "worker drained",
+    "worker frozen",
+    "worker cut off",
+    "dropped",
+    "doubled",
+    "delayed",
+}
+
+
+def run_batch(first: int, count: int) -> tuple[Counter[str], Counter[str]]:
+    faults: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        cluster = OwingCluster(seed)
+        cluster.run()
+        assert not cluster.troubles, f"OwingCluster({seed}): {cluster.troubles[:5]}"
+        assert len(cluster.acknowledged) == len(cluster.wanted), f"OwingCluster({seed})"
+        faults += cluster.faults
+        seen += cluster.seen
+    return faults, seen
+
+
+def test_everything_that_is_owed_arrives_whatever_happens(seed: int) -> None:
+    _, seen = run_batch(1_000 * seed, BATCH)
+    assert seen["owing"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(10))
+def test_everything_that_is_owed_arrives_in_many_runs(seed: int, batch: int) -> None:
+    run_batch(1_000 * seed + 100 + 10 * batch, 10)
+
+
+@pytest.mark.slow
+def test_the_runs_meet_everything_they_are_there_to_meet() -> None:
+    faults, seen = run_batch(7_000, 60)
+    assert set(faults) >= FAULTS
+    assert set(seen) >= CONSEQUENCES
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    one, other = OwingCluster(4), OwingCluster(4)
+    one.run()
+    other.run()
+    assert one.world.arrived == other.world.arrived
+    assert (one.faults, one.seen) == (other.faults, other.seen)
