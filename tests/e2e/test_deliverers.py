@@ -47,6 +47,11 @@ def linger(effect):
 
 def die(effect):
     os.abort()
+
+def fragile(effect):
+    note(effect)
+    if effect.id.startswith("log:7/50:"):
+        os.abort()
 '''
 
 
@@ -244,6 +249,17 @@ def test_a_process_that_dies_takes_nothing_along(tmp_path, monkeypatch):
         assert second.is_untried
         stage.give("note", 2)
         assert numbers(stage.settled(1).delivered) == [2]
+
+
+def test_whoever_went_before_the_one_that_kills_is_not_blamed(tmp_path, monkeypatch):
+    (tmp_path / "holdfast_sending.py").write_text(SENDING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with delivering(ProcessDeliverer, tmp_path) as stage:
+        stage.give("fragile", *range(100))
+        found = stage.settled(100)
+        assert numbers(found.delivered) == list(range(50))
+        assert found.bounced[0].name.index == 50
+        assert [bounced.is_untried for bounced in found.bounced] == [False] + [True] * 49
 
 
 def test_a_process_that_hangs_is_killed(tmp_path, monkeypatch):
