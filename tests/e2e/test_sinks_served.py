@@ -94,6 +94,7 @@ def test_the_server_has_its_sinks_delivered_by_a_process_of_its_own(build, tmp_p
         assert mine == sorted(mine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whom", ["delivery", "child", "server"])
 def test_whoever_is_killed_every_line_is_there_once(build, tmp_path, whom):
     path = tmp_path / "ledger.jsonl"
@@ -119,6 +120,7 @@ def test_whoever_is_killed_every_line_is_there_once(build, tmp_path, whom):
     check_once(path, COUNT)
 
 
+@pytest.mark.slow
 def test_what_is_owed_survives_a_sink_that_is_down_and_a_restart(build):
     with receiving(answering(503)) as receiver:
         sink = (
