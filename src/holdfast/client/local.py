@@ -1,7 +1,6 @@
 """Coordinator, log and local workers in this program, wired together."""
 
 import os
-import threading
 from collections.abc import Callable
 from functools import partial
 from logging import getLogger
@@ -16,6 +15,7 @@ from holdfast.client.errors import Closed, Refused
 from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.kept import kept_output
+from holdfast.client.leaving import Leaving
 from holdfast.client.limits import LocalLimits
 from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
@@ -336,51 +336,14 @@ class Local:
             return
         self.closed = True
         patience_s = 0.0
+        leaving = Leaving(self._embedded, self._agent)
         try:
-            self._on_engine(self._stop_granting)
-            self._wait_for_running(grace_ms)
+            leaving.wait(grace_ms)
             patience_s = SNAPSHOT_PATIENCE_S
         finally:
             # A second Ctrl-C cuts the waiting short, never the orderly end.
-            self._on_engine(lambda: self._agent.finish(0))
+            leaving.let_go()
             self._embedded.close(self._agent.is_idle, self._closed(), patience_s)
-
-    def _stop_granting(self) -> None:
-        self._embedded.exchanges.granting = False
-        self._agent.drain()
-
-    def _wait_for_running(self, grace_ms: int) -> None:
-        """Unstarted tasks are asked back at once; what runs gets its grace."""
-        deadline = monotonic_ms() + grace_ms
-        quiet = threading.Event()
-        told = False
-
-        def look() -> None:
-            self.executor.recall(self._agent.unstarted())
-            if not self.executor.running() and not self._agent.parcels.has_blocks():
-                quiet.set()
-
-        while not quiet.is_set() and monotonic_ms() < deadline:
-            self._on_engine(look)
-            if quiet.wait(0.05) or told:
-                continue
-            told = True
-            log.warning(
-                "waiting up to %g s for running tasks; interrupt again to leave now",
-                grace_ms / 1_000,
-            )
-
-    def _on_engine(self, work: Callable[[], None]) -> None:
-        done = threading.Event()
-
-        def run() -> None:
-            try:
-                work()
-            finally:
-                done.set()
-
-        self._embedded.engine.post(run)
-        done.wait()
 
 
 def _accepted(decision: Accepted | RefusedDecision) -> Accepted:

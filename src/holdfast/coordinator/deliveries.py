@@ -216,6 +216,12 @@ class Deliveries:
         task = task_name(name.job_id, name.index)
         return f"{self._state.log_id}:{task}:{owing.position}:{name.number}"
 
+    def has_ready(self) -> bool:
+        """Whether anything is owed that somebody who is there could deliver now."""
+        able, places = self.carriers.living(), self._state.debts.places.values()
+        ready = [place for place in places if place.ready]
+        return any(self.carriers.may_take(worker, place) for place in ready for worker in able)
+
     # --- who is gone ----------------------------------------------------------------------------
 
     def _take_back(self, now: Instant) -> None:

@@ -45,6 +45,8 @@ class Exchanges:
         self.placement = Placement(coordinator, self.workers, self.tell)
         self.deliveries = Deliveries(coordinator, self.registry, read)
         self.granting = True
+        # Whether what is owed is dealt out though nothing new is granted.
+        self.settling = False
         # Those who wait for an answer and may have to be told something though there is no work:
         # a thousand others may idle beside them, and must cost nothing in a turn.
         self._alert: dict[WorkerId, Worker] = {}
@@ -198,7 +200,7 @@ class Exchanges:
 
     def _may_deliver(self, worker: Worker) -> bool:
         """A cordon is about new work. What is owed can perhaps be done by this host alone."""
-        return self.granting and not (
+        return (self.granting or self.settling) and not (
             worker.draining or worker.has_left or self._must_drain(worker)
         )
 

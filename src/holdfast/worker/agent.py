@@ -253,9 +253,12 @@ class Agent:
 
     def is_idle(self) -> bool:
         """Nothing is held, nothing waits to be told."""
-        return not (
-            self._held or self._done or self._kept or self._failed or self._released
-        ) and self.parcels.is_idle()
+        is_busy = self._held or self._kept or self.has_unsaid()
+        return not is_busy and self.parcels.is_idle()
+
+    def has_unsaid(self) -> bool:
+        """Whether ends of attempts wait to be told, or to be heard."""
+        return bool(self._done or self._failed or self._released)
 
     def finish(self, grace_ms: int) -> None:
         """Stop starting, wait for what runs, and have everything that is left reported."""

@@ -80,10 +80,6 @@ class Parcels:
 
     # Blocks.
 
-    def has_blocks(self) -> bool:
-        """Whether a task does what comes after its commit, or waits to be told whether it may."""
-        return bool(self._blocks)
-
     def carry(self, name: DebtName) -> None:
         self._blocks[name] = None
 
