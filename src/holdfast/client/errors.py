@@ -7,7 +7,8 @@ HoldfastError
 ├── JobFailed          a whole job ended without success
 └── Closed             this handle's program part was closed, or belongs to another process
 OperatingError         the world failed (LogFailed, LogInUse, LogDamaged, NewerFormat, DiskFull,
-                       Unreachable: a server did not answer)
+                       Unreachable: a server did not answer, ResultLost: a large result is
+                       missing or damaged on the disk)
 CannotName, CannotFind, CannotEncode, MissingGuard    something about the function itself
 NotInTask              `holdfast.current()` where there is no task, or not one that can do this
 CannotPromise          what a task's commit cannot take along
@@ -19,7 +20,7 @@ LeaseLost              a task may not commit: another attempt has it, or has com
 
 from holdfast.coordinator.inspect import DiskFull, LogDamaged, LogInUse, NewerFormat
 from holdfast.core.errors import LogFailed, OperatingError
-from holdfast.wire.errors import Unreachable
+from holdfast.wire.errors import ResultLost, Unreachable
 from holdfast.worker.errors import (
     CannotPromise,
     DuplicateEffect,
@@ -52,6 +53,7 @@ __all__ = [
     "NotInTask",
     "OperatingError",
     "Refused",
+    "ResultLost",
     "TaskFailed",
     "UnknownSink",
     "Unreachable",

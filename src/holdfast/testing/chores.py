@@ -148,3 +148,12 @@ def speak(n: int) -> int:
     sys.stdout.write(f"{n} is said\n")
     sys.stderr.write(f"{n} is whispered\n")
     return n
+
+
+def filler(n: int, size: int) -> bytes:
+    """So many bytes, which are told apart by `n`."""
+    return bytes([n % 256]) * size
+
+
+def filler_of(item: tuple[int, int]) -> bytes:
+    return filler(*item)

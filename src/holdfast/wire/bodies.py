@@ -225,11 +225,14 @@ class Watch(Body):
 
 
 class Outcome(Struct, kw_only=True):
-    """How a task ended: its result, or what it ended with."""
+    """How a task ended: its result, or what it ended with. A large result is told by its digest
+    and its size; `GET /tasks/JOB/INDEX/result` has its bytes."""
 
     index: int
     state: str
     result: bytes | None = None
+    result_digest: str = ""
+    result_bytes: int = 0
     error: str = ""
     traceback: str = ""
     exit_code: int | None = None

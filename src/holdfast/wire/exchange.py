@@ -15,9 +15,14 @@ from holdfast.wire.delivery import Bounced, DebtName, Origin, Parcel
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 """What a verdict says. Final, each of them."""
 
+NOT_STORED = "not_stored"
+"""The code of the no to an exchange with a large result that has to be brought first, or again:
+nothing of it was taken, and the very same may be sent after that."""
+
 __all__ = [
     "COMMITTED",
     "LEASE_LOST",
+    "NOT_STORED",
     "REFUSED",
     "Capacity",
     "Done",

@@ -139,6 +139,7 @@ class Agent:
             self._is_leaving,
             *self.parcels.tell(now_ms),
             tuple(self._early.progress.values()),
+            self.parcels.asking,
         )
         return self._under_way
 
@@ -182,7 +183,7 @@ class Agent:
             self._kept.update({d.lease_id: d for d in sent.done if d.lease_id in kept})
             self._failed = self._failed[len(sent.failed) :]
             self._released = self._released[len(sent.released) :]
-            self.parcels.answered(sent)
+            self.parcels.answered(sent, reply, self._kept.values())
             self._early.heard(sent, reply.verdicts, now_ms)
         if reply.who and self._kept:
             # Whoever kept them is gone: the one that asks has to hear of them again.
@@ -252,9 +253,12 @@ class Agent:
 
     def is_idle(self) -> bool:
         """Nothing is held, nothing waits to be told."""
-        return not (
-            self._held or self._done or self._kept or self._failed or self._released
-        ) and self.parcels.is_idle()
+        is_busy = self._held or self._kept or self.has_unsaid()
+        return not is_busy and self.parcels.is_idle()
+
+    def has_unsaid(self) -> bool:
+        """Whether ends of attempts wait to be told, or to be heard."""
+        return bool(self._done or self._failed or self._released)
 
     def finish(self, grace_ms: int) -> None:
         """Stop starting, wait for what runs, and have everything that is left reported."""
@@ -357,7 +361,7 @@ class Agent:
         return started
 
     def _gather(self, now_ms: int) -> None:
-        self.parcels.gather()
+        self.parcels.gather(now_ms)
         self._absorb(self.executor.harvest())
         self._early.mind(now_ms)
         for running in self.executor.running():

@@ -33,8 +33,10 @@ from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import Entry
 from holdfast.worker.payloads import Bound
 from holdfast.worker.printing import Ends, Prints
+from holdfast.worker.results import INLINE_BYTES, Place, keeper_of
 from holdfast.worker.seat import Promises, Seat, enter, lost, promised
 from holdfast.worker.slate import NO_LEASE, Slate
+from holdfast.worker.staging import Bench, Workbench
 from holdfast.worker.troubles import describe
 
 # The parent gives the child its own search path, so that both import the same code. The program's
@@ -87,9 +89,13 @@ class Child:
         dooms: bool,
         prints: Prints | None = None,
         worker: WorkerId,
+        results: Place | None = None,
+        bench: Bench | None = None,
     ) -> None:
         self._link = link
         self._bearings = Bearings(worker)
+        self.keep = keeper_of(results)
+        self.workbench = Workbench(bench)
         self._dooms = dooms
         self._prints = prints
         self._slate = slate
@@ -256,9 +262,12 @@ class Child:
             result = self._call(item)
             if self._original.is_copy:
                 end_copy(None)
+            stored = None
+            if len(result) > INLINE_BYTES:
+                stored, result = self.keep(item.lease_id, result), b""
             owed = () if self.context is None else promised(self, seat)
             ran_us = (time.monotonic_ns() - began_ns) // 1000
-            return encode(Ran(item.lease_id, ran_us, result, self._printed(), owed))
+            return encode(Ran(item.lease_id, ran_us, result, self._printed(), owed, stored))
         except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
             trouble = describe(error)
             if self._original.is_copy:
@@ -348,7 +357,10 @@ def main() -> None:
     if prints is not None:
         slate.mark(prints.ends)
     worker = WorkerId(setup.worker)
-    child = Child(link, slate, dooms=setup.dooms, prints=prints, worker=worker)
+    child = Child(
+        link, slate, dooms=setup.dooms, prints=prints, worker=worker, results=setup.results,
+        bench=setup.bench,
+    )
     threading.Thread(
         target=child.listen, args=(stream,), name="holdfast-listen", daemon=True
     ).start()

@@ -6,18 +6,18 @@ in one record. A task that fails takes none of them along.
 
 import os
 import threading
-from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from logging import Logger
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
-from msgspec import Struct
 from msgspec.msgpack import Encoder
 
-from holdfast.core.ids import LeaseId
 from holdfast.core.owed import BLOCK, EFFECT, Entry
+from holdfast.wire.delivery import Origin
 from holdfast.wire.exchange import Done, Progress
+from holdfast.worker.bearings import Ids
 from holdfast.worker.errors import (
     CannotPromise,
     DuplicateEffect,
@@ -28,7 +28,9 @@ from holdfast.worker.errors import (
 )
 from holdfast.worker.payloads import CannotEncode, encode_result
 from holdfast.worker.progressing import Teller
+from holdfast.worker.results import INLINE_BYTES
 from holdfast.worker.seat import Seat
+from holdfast.worker.staging import Staging
 from holdfast.worker.tasklog import task_logger
 from holdfast.worker.troubles import bounded, describe
 
@@ -65,27 +67,6 @@ class Part(Protocol):
         """The attempt does not commit: nothing of it stays."""
 
 
-class Ids(Struct, frozen=True):
-    """Who a task is."""
-
-    job_id: str
-    index: int
-    attempt: int
-    lease_id: LeaseId
-    worker: str
-
-    @classmethod
-    def of_environment(cls, environment: Mapping[str, str]) -> "Ids":
-        """As a command is told. `KeyError` or `ValueError` where it is not."""
-        return cls(
-            environment["HOLDFAST_JOB_ID"],
-            int(environment["HOLDFAST_TASK_INDEX"]),
-            int(environment["HOLDFAST_ATTEMPT"]),
-            LeaseId(int(environment["HOLDFAST_LEASE_ID"])),
-            environment["HOLDFAST_WORKER_ID"],
-        )
-
-
 class Context:
     """What `holdfast.current()` gives. The same one for a whole attempt, in all its threads."""
 
@@ -100,6 +81,7 @@ class Context:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._effects: list[Entry] = []
+        self._staging: Staging | None = None
         self._keys: set[tuple[str, str]] = set()
         self._bytes = 0
         self._is_closed = False
@@ -238,6 +220,22 @@ class Context:
             self._effects.append(entry)
             return f"{self.task_id}.{len(self._effects) - 1}"
 
+    def stage(
+        self, path: str | os.PathLike[str], mode: str = "w", **how: Any
+    ) -> AbstractContextManager[IO[Any]]:
+        """A file to write: `with ctx.stage("out/report.txt") as file:`. It appears under its name
+        once this task has committed, whole, and never if it does not. `mode` and the rest are those
+        of `open`; nothing is read, and nothing is added to.
+        """
+        (run, item), _, host = self._speaker("stage()")
+        with self._lock:
+            self._check_open()
+            if self._staging is None:
+                origin = Origin(run.log_id, run.job_id, item.index, item.lease_id)
+                self._staging = host.workbench.staging(origin)
+                self.parts.append(self._staging)
+        return self._staging.file(path, mode, **how)
+
     def commit(self, *, result: Any = None) -> "Commit":
         """Commit now, and go on: `with ctx.commit(result=...):`.
 
@@ -279,8 +277,11 @@ class Context:
             self._check_open()
             owed = (*self._owed(), Entry(BLOCK, "", "", b""))
             self._has_asked = True
+        stored = None
+        if len(result) > INLINE_BYTES:
+            stored, result = host.keep(item.lease_id, result), b""
         ran_ms = max(0, host.clock_ms() - began_ms)
-        why = host.commit(Done(run.job_id, item.index, item.lease_id, ran_ms, result, owed))
+        why = host.commit(Done(run.job_id, item.index, item.lease_id, ran_ms, result, owed, stored))
         if why:
             self._discard()
             raise LeaseLost(f"task {self.task_id} was not committed: {why}")

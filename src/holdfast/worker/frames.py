@@ -16,10 +16,12 @@ from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from holdfast.core.ids import LeaseId
-from holdfast.core.owed import Entry
+from holdfast.core.owed import Entry, Stored
 from holdfast.wire.exchange import Done, Progress, Run
 from holdfast.worker.executor import Left
 from holdfast.worker.lanes import Aside
+from holdfast.worker.results import Place
+from holdfast.worker.staging import Bench
 
 SETUP: Final = 1
 RUN: Final = 2
@@ -45,13 +47,16 @@ class Setup(Struct, frozen=True, array_like=True):
     """What a child takes over from the program it works for. An argument need not be text.
     `dooms`: a program without a guard keeps everything from running, and not its task alone.
     `captured`: its output goes into files, and it says which part is whose. `bundle` is the folder
-    it finds code in before anywhere else; empty for none. `worker` is whom it works for."""
+    it finds code in before anywhere else; empty for none. `worker` is whom it works for.
+    `results` is where large results go, `bench` how files are staged."""
 
     argv: list[bytes]
     dooms: bool = True
     captured: bool = False
     bundle: str = ""
     worker: str = ""
+    results: Place | None = None
+    bench: Bench | None = None
 
 
 class Withdraw(Struct, frozen=True, array_like=True):
@@ -84,13 +89,14 @@ class Doom(Struct, frozen=True, array_like=True):
 
 class Ran(Struct, frozen=True, array_like=True, tag=0, gc=False):
     """A task returned. `printed` is where both outputs end, if it printed anything; `owed` is what
-    it promised."""
+    it promised. A large result was put away: it is told by where it is `stored`."""
 
     lease_id: LeaseId
     ran_us: int
     result: bytes
     printed: tuple[int, int] | None = None
     owed: tuple[Entry, ...] = ()
+    stored: Stored | None = None
 
 
 class Broke(Struct, frozen=True, array_like=True, tag=1, gc=False):

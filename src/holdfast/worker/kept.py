@@ -248,8 +248,9 @@ def report_of(entry: Entry, outcome: Ran | Broke) -> Outcome:
     ran_ms = outcome.ran_us // 1000
     if isinstance(outcome, Ran):
         return Done(
-            run.job_id, item.index, item.lease_id, ran_ms, outcome.result, outcome.owed
-        )
+            run.job_id, item.index, item.lease_id, ran_ms, outcome.result, outcome.owed,
+            outcome.stored,
+        )  # fmt: skip
     trouble = Trouble(outcome.error, outcome.traceback, outcome.exit_code)
     return failed(entry, ran_ms, trouble)
 

@@ -19,7 +19,9 @@ from holdfast.worker.lanes import GIVEN_UP, NO_BUNDLES, Leases, failed, released
 from holdfast.worker.orders import Answer, Assign, Close, Recall, Retire, Stop
 from holdfast.worker.outbox import Shown
 from holdfast.worker.prints import LanePrints
+from holdfast.worker.results import Place
 from holdfast.worker.slate import NO_LEASE
+from holdfast.worker.staging import Bench
 from holdfast.worker.warm import starter
 
 
@@ -30,7 +32,8 @@ class ProcessExecutor:
     `dooms`: a program without a guard, which belongs to whoever runs this, ends all of it; where
     programs are strangers' it fails their tasks alone. `prints`: where the tasks of each lane
     print; without, they print where this program does. `bundles` is the folder in which unpacked
-    bundles are found by their digests. `worker` is what tasks are told they run on.
+    bundles are found by their digests. `worker` is what tasks are told they run on. `results` is
+    where large results go, `bench` how files are staged.
     """
 
     def __init__(
@@ -45,12 +48,17 @@ class ProcessExecutor:
         guardian: Guardian | None = None,
         bundles: str = "",
         worker: str = LOCAL_WORKER,
+        results: Place | None = None,
+        bench: Bench | None = None,
     ) -> None:
         self.slots = slots
         self._clock_ms = clock_ms
         self._bundles = bundles
         self._leases = Leases()
-        start = starter(os.getcwd(), dooms=dooms, bundles=bundles, worker=worker)
+        start = starter(
+            os.getcwd(), dooms=dooms, bundles=bundles, worker=worker, results=results,
+            bench=bench,
+        )
         self._keeper = Keeper(slots, wake, kill_grace_ms, guardian or NoGuardian(), start)
         for lane, its in zip(self._keeper.lanes, prints, strict=False):
             lane.prints = its

@@ -11,6 +11,8 @@ from typing import Final, Protocol
 from holdfast.core.ids import LeaseId
 from holdfast.core.owed import Entry
 from holdfast.wire.exchange import Done, Item, Progress, Run
+from holdfast.worker.results import Keep
+from holdfast.worker.staging import Workbench
 
 Seat = tuple[tuple[Run, Item], int, "Host"]
 """One attempt under way: what it runs, when it began by the clock of its lane, and the lane. One
@@ -47,6 +49,8 @@ class Host(Protocol):
     """The lane that a task runs in, as the task's context needs it. Any thread may ask."""
 
     worker: str
+    keep: Keep
+    workbench: Workbench
     current: Seat | None
     context: Promises | None
 

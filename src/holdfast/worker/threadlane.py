@@ -15,7 +15,9 @@ from holdfast.worker.executor import Left
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import Aside, Entry, Outcome, failed, released
 from holdfast.worker.payloads import Bound
+from holdfast.worker.results import INLINE_BYTES, Keep
 from holdfast.worker.seat import Promises, Seat, enter, lost, promised
+from holdfast.worker.staging import Workbench
 from holdfast.worker.troubles import Trouble, describe
 
 
@@ -28,6 +30,8 @@ class Floor(Protocol):
     bell: Bell
     original: Original
     worker: str
+    keep: Keep
+    workbench: Workbench
 
     def is_stopping(self, lease_id: LeaseId) -> bool:
         """Whether this attempt was asked to end."""
@@ -52,6 +56,7 @@ class Lane:
         # What the task has promised, where it asked for its context.
         self.context: Promises | None = None
         self.worker = floor.worker
+        self.keep, self.workbench = floor.keep, floor.workbench
         self.clock_ms = clock_ms
         # The attempt that waits for what comes of its commit.
         self._asking: LeaseId | None = None
@@ -127,7 +132,7 @@ class Lane:
     def _work(self) -> None:
         floor, queue, clock_ms = self._floor, self.queue, self.clock_ms
         take, report, bell = floor.unstarted.remove, floor.outcomes.append, floor.bell
-        original = floor.original
+        original, keep = floor.original, floor.keep
         prepared: Run | None = None
         call: Bound | None = None
         ended = clock_ms()
@@ -157,9 +162,13 @@ class Lane:
                     result = call(item)
                     if original.is_copy:
                         end_copy(None)
+                    stored = None
+                    if len(result) > INLINE_BYTES:
+                        stored, result = keep(item.lease_id, result), b""
                     owed = () if self.context is None else promised(self, seat)
                     ended = clock_ms()
-                    report(Done(run.job_id, item.index, item.lease_id, ended - began, result, owed))
+                    took = ended - began
+                    report(Done(run.job_id, item.index, item.lease_id, took, result, owed, stored))
             except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
                 trouble = describe(error)
                 if original.is_copy:

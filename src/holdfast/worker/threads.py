@@ -31,13 +31,16 @@ from holdfast.worker.lanes import (
     failed,
     released,
 )
+from holdfast.worker.results import Place, keeper_of
+from holdfast.worker.staging import Bench, Workbench
 from holdfast.worker.threadlane import Lane
 
 
 class ThreadExecutor:
     """Lanes that are threads. See `holdfast.worker.executor.Executor` for what each method owes.
     All share one interpreter, so none has the code of a bundle; `bundles`: it is run without. They
-    share one environment too, so no task finds there what it is."""
+    share one environment too, so no task finds there what it is. `results` is where large results
+    go, `bench` how files are staged."""
 
     def __init__(
         self,
@@ -47,8 +50,12 @@ class ThreadExecutor:
         *,
         bundles: bool = False,
         worker: str = LOCAL_WORKER,
+        results: Place | None = None,
+        bench: Bench | None = None,
     ) -> None:
         self.slots = slots
+        self.keep = keeper_of(results)
+        self.workbench = Workbench(bench)
         self.worker = worker
         self._clock_ms = clock_ms
         self._bundles = bundles
