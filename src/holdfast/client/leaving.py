@@ -51,6 +51,8 @@ class Leaving:
     def _stop_granting(self) -> None:
         exchanges = self._embedded.exchanges
         exchanges.granting, exchanges.settling = False, True
+        # Tasks that look are told that they should end.
+        self._agent.executor.drain()
 
     def _let_go(self) -> None:
         self._embedded.exchanges.settling = False
