@@ -16,7 +16,6 @@ from holdfast.cli.worker_signals import Told
 from holdfast.cli.worker_start import (
     EXCHANGE,
     UNREACHABLE,
-    Told,
     Waker,
     monotonic_ms,
     rejection,
