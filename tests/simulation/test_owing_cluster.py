@@ -17,6 +17,7 @@ CONSEQUENCES = {
     "DeliveryFailed",
     "EffectsParked",
     "EffectsRetried",
+    "EffectsDiscarded",
     "COMMITTED",
     "LEASE_LOST",
     "worker_lost",
@@ -58,6 +59,12 @@ def test_everything_that_is_owed_arrives_whatever_happens(seed: int) -> None:
 @pytest.mark.parametrize("batch", range(10))
 def test_everything_that_is_owed_arrives_in_many_runs(seed: int, batch: int) -> None:
     run_batch(1_000 * seed + 100 + 10 * batch, 10)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("batch", range(20))
+def test_everything_that_is_owed_arrives_in_very_many_runs(seed: int, batch: int) -> None:
+    run_batch(1_000 * (seed % 1_000_000) + 10_000 + 50 * batch, 50)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -52,15 +52,25 @@ def address_of(held: socket.socket) -> str:
 
 
 class ServerProcess:
-    """`holdfast serve` on a folder. Started again it listens where it did before."""
+    """`holdfast serve` on a folder. Started again it listens where it did before. `entry` is what
+    Python runs; `environment` is added to that of this program."""
 
-    def __init__(self, folder: Path, *options: str, listen: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        listen: str = "",
+        entry: str = "holdfast",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.data = folder / "data"
         self.token_file = folder / "token"
         self.url = ""
         self._port = None if listen else held_port()
         self._listen = listen if self._port is None else address_of(self._port)
         self._options = options
+        self._entry = entry
+        self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
         self._hearing: threading.Thread | None = None
 
@@ -71,12 +81,13 @@ class ServerProcess:
     def start(self) -> None:
         """Start it, and return when it takes requests."""
         command = [
-            sys.executable, "-m", "holdfast", "serve", "--data", str(self.data),
+            sys.executable, "-m", self._entry, "serve", "--data", str(self.data),
             "--listen", self._listen, "--token-file", str(self.token_file), *self._options,
         ]  # fmt: skip
         self._process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env=self._environment,
+        )  # fmt: skip
         told: list[str] = []
         for line in self._said():
             told.append(line)
@@ -87,6 +98,10 @@ class ServerProcess:
                 self._hearing.start()
                 return
         raise RuntimeError(f"the server did not start: {''.join(told)}")
+
+    def has_died(self) -> bool:
+        """Whether it was started and is there no more, by no doing of this program."""
+        return self._process is not None and self._process.poll() is not None
 
     def kill(self) -> None:
         """End it as a power cut would."""
@@ -133,14 +148,22 @@ class ServerProcess:
 
 class WorkerProcess:
     """`holdfast worker start`, for a server that is running, in a session of its own. What it says
-    is in a file beside its folder. `url`: the server is reached by way of another."""
+    is in a file beside its folder. `url`: the server is reached by way of another. `entry` and
+    `environment` are as for a server."""
 
     def __init__(
-        self, server: ServerProcess, folder: Path, *options: str, url: str = ""
+        self,
+        server: ServerProcess,
+        folder: Path,
+        *options: str,
+        url: str = "",
+        entry: str = "holdfast",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.is_frozen = False
+        self._environment = {**os.environ, **(environment or {})}
         self._command = [
-            sys.executable, "-m", "holdfast", "worker", "start", "--server", url or server.url,
+            sys.executable, "-m", entry, "worker", "start", "--server", url or server.url,
             "--token-file", str(server.token_file), "--scratch", str(folder), *options,
         ]  # fmt: skip
         self._said = folder.with_suffix(".txt")
@@ -149,8 +172,13 @@ class WorkerProcess:
     def start(self) -> None:
         with self._said.open("ab") as said:
             self._process = subprocess.Popen(
-                self._command, stdout=said, stderr=said, start_new_session=True
-            )
+                self._command, stdout=said, stderr=said, start_new_session=True,
+                env=self._environment,
+            )  # fmt: skip
+
+    def has_died(self) -> bool:
+        """Whether it was started and is there no more, by no doing of this program."""
+        return self._process is not None and self._process.poll() is not None
 
     def refused(self) -> int:
         """How many of its results were refused because their leases were lost, over all its lives,
@@ -164,6 +192,10 @@ class WorkerProcess:
         if process is not None:
             process.kill()
             process.wait(STOP_S)
+
+    def end(self) -> None:
+        """Have it die as if by itself: somebody else sees it."""
+        self._signal(signal.SIGKILL)
 
     def freeze(self) -> None:
         """It stops in the middle of whatever it does, and does not know it."""
