@@ -35,7 +35,7 @@ from holdfast.core.task import TaskState
 
 # These open a folder or start a process, and so take longer than a unit test may.
 SLOW = {
-    *("embedded", "latency", "server", "latency-server", "idle"),
+    *("embedded", "latency", "server", "latency-server", "effects", "idle"),
     *("arrays", "restart", "replay", "help"),
 }
 TINY = {"help": 1, "restart": 300, "latency": 3, "latency-server": 3, "idle": 5}

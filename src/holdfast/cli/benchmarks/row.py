@@ -30,6 +30,7 @@ ROW_NAMES: Final = (
     "latency",
     "server",
     "latency-server",
+    "effects",
     "idle",
     "arrays",
     "items",
