@@ -38,6 +38,12 @@ _OPTIONS: Final = (
                  help="How often a task that failed is tried again."),
     click.option("--max-losses", type=click.IntRange(min=0), default=10, show_default=True,
                  help="How often a task may lose its worker."),
+    click.option("--retry-budget", default="", metavar="N/DURATION",
+                 help="At most so many retries after failures in a while, such as 100/1m; the "
+                 "others wait."),
+    click.option("--circuit", default="", metavar="N/DURATION",
+                 help="After N failures in a row the program is given out no more for so long, "
+                 "then one at a time: 5/1m."),
     click.option("--timeout", default="", metavar="DURATION", help="How long an attempt may take."),
     click.option("--priority", type=int, default=0, help="Higher comes first."),
     click.option("--queue", default="default", show_default=True, help="The queue it waits in."),
@@ -166,6 +172,8 @@ def body_of(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
         retries=asked["retries"],
         max_losses=asked["max_losses"],
         timeout=asked["timeout"],
+        retry_budget=asked["retry_budget"],
+        circuit=asked["circuit"],
         priority=asked["priority"],
         queue=asked["queue"],
         namespace=namespace,

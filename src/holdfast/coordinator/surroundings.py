@@ -17,6 +17,7 @@ from holdfast.coordinator.foresight import Foresight
 from holdfast.coordinator.placement import ledger_of
 from holdfast.coordinator.seats import Worker, held_by_all
 from holdfast.coordinator.views import attempts_made
+from holdfast.core.circuit import FUNCTION
 from holdfast.core.ids import NEVER, Index, Instant, task_name
 from holdfast.core.job import Job, first_fresh, is_finished, job_reason, job_state, state_of
 from holdfast.core.placing import ALL_TASKS
@@ -40,7 +41,7 @@ from holdfast.scheduler.explain import (
 )
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
-from holdfast.scheduler.ledger import Ledger, Name, names_of
+from holdfast.scheduler.ledger import CIRCUIT, Ledger, Name, names_of
 
 MOST_TASKS: Final = 10_000
 """How many tasks with a past are looked at for one job."""
@@ -91,7 +92,7 @@ class Surroundings:
         if task is not None:
             here = structs.replace(
                 here, failures=task.failures, losses=task.losses, worker=task.worker,
-                since=task.started_at,
+                since=task.started_at, wanted=task.wanted,
             )  # fmt: skip
         return here if state is not TaskState.WAITING else self._waiting(here, job, index)
 
@@ -182,6 +183,7 @@ class Surroundings:
             here,
             shape=shape,
             pause=None if paused is None else Pause(paused),
+            circuit=self._state.circuits.get((FUNCTION, shape.circuit)),
             active=self._active(job, shape),
             is_granting=self._crew is None or self._crew.is_granting,
             desks=self.desks,
@@ -217,7 +219,8 @@ class Surroundings:
     def _reached(self, shape: Shape, needed: int) -> Iterator[Reached]:
         ledger = self._ledger
         for bound in ledger.bounds(shape) if ledger.is_bounded(shape) else ():
-            if bound.left < needed:
+            # A circuit is told of on its own, with why it is open.
+            if bound.left < needed and bound.name[0] != CIRCUIT:
                 yield Reached(bound, () if bound.is_rate else self._holders(bound.name))
 
     def _holders(self, name: Name) -> tuple[tuple[str, int], ...]:
@@ -321,7 +324,7 @@ def _kind(task: Task, now: Instant) -> tuple[object, ...]:
     if task.state is not TaskState.WAITING:
         return (task.state,)
     times = (task.not_before > now, task.not_before_wall != NEVER, task.attempt > 0)
-    return (task.state, *times, task.avoid)
+    return (task.state, *times, task.wanted != NEVER, task.avoid)
 
 
 def _kind_of(job: Job, index: Index, now: Instant) -> tuple[object, ...]:

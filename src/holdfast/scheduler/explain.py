@@ -11,7 +11,8 @@ from shlex import quote
 
 from msgspec import Struct, structs
 
-from holdfast.core.ids import NEVER, Instant
+from holdfast.core.circuit import Circuit, CircuitState, circuit_id
+from holdfast.core.ids import NEVER, Instant, task_name
 from holdfast.core.placing import WAIT
 from holdfast.core.shape import Shape
 from holdfast.core.spec import JobSpec
@@ -59,6 +60,9 @@ class Situation(Struct, frozen=True, kw_only=True):
     the wall clock shows at `now`. `desks` is None where nobody can say which workers there are.
     `active` is how many of its job are held by workers; `how` is what a finished task came to.
 
+    `wanted` is when it would be retried but for the retry budget of its job. `circuit` is that of
+    what it runs, where it is not closed.
+
     `ties` are what its job comes after, `reached` the bounds that hold it back. `ahead` is how many
     waiting tasks go before it, `before` the jobs that what is free is kept for. `avoid` is a worker
     it should not go to. `is_next`: a plan made now would place it. `ends_on` are the workers where
@@ -76,6 +80,8 @@ class Situation(Struct, frozen=True, kw_only=True):
     losses: int = 0
     not_before: Instant = NEVER
     not_before_wall: Instant = NEVER
+    wanted: Instant = NEVER
+    circuit: Circuit | None = None
     pause: Pause | None = None
     active: int = 0
     is_granting: bool = True
@@ -209,13 +215,50 @@ def _times(here: Situation) -> Iterable[Reason]:
         return
     left = span(here.not_before - here.now)
     until = Instant(here.wall + here.not_before - here.now)
-    if here.attempt:
+    if here.wanted != NEVER:
+        yield _budget(here, left, until)
+    elif here.attempt:
         used = f"{here.failures} failures and {here.losses} losses"
         said = f"It waits another {left} before its next attempt, after {used}."
         yield Reason(code="backing_off", sentence=said, command=now, until=until)
     else:
         said = f"It was asked to begin later, in {left}."
         yield Reason(code="not_begun", sentence=said, command=now, until=until)
+
+
+def _budget(here: Situation, left: str, until: Instant) -> Reason:
+    budget = here.spec.retry_budget
+    said = f"its job retries at most {budget.retries} times in {span(budget.per_ms)}, and the "
+    said += f"budget has room for it in {left}"
+    if here.wanted > here.now:
+        said += f"; its own pause ends in {span(here.wanted - here.now)}"
+    command = f"holdfast task reschedule {here.task} --now"
+    return Reason(code="retry_budget", sentence=sentence(said), command=command, until=until)
+
+
+def _circuit(here: Situation) -> Iterator[Reason]:
+    """The function is given to nobody, or to one at a time."""
+    circuit = here.circuit
+    if circuit is None or circuit.state is CircuitState.CLOSED:
+        return
+    called = circuit_id(*circuit.key)
+    until = NEVER
+    if circuit.state is CircuitState.HALF_OPEN:
+        told = f"circuit {called} is half-open: it is tried with one task at a time"
+        if circuit.probe is not None:
+            told += f", at last {task_name(circuit.probe.job_id, circuit.probe.index)}"
+    elif circuit.until == NEVER:
+        told = f"circuit {called} is open until somebody closes it: {circuit.cause}"
+    else:
+        until = Instant(here.wall + max(circuit.until - here.now, 0))
+        told = f"circuit {called} is open and half-opens in {span(circuit.until - here.now)}"
+        told += f", after {circuit.failures} failures in a row: {circuit.cause}"
+    yield Reason(
+        code="circuit_open",
+        sentence=sentence(told.rstrip(".")),
+        command=f"holdfast circuit close {quote(called)}",
+        until=until,
+    )
 
 
 def _bounds(here: Situation) -> Iterable[Reason]:
@@ -228,6 +271,7 @@ def _bounds(here: Situation) -> Iterable[Reason]:
             sentence=f"Queue {here.spec.queue} is paused{by}{why}.",
             command=f"holdfast queue resume {quote(here.spec.queue)}",
         )
+    yield from _circuit(here)
     most = here.spec.max_parallel
     needed = here.troop.size if here.troop is not None else 1
     if most and here.active + needed > most:

@@ -1,5 +1,5 @@
 """Bounds that hold across jobs: how many tasks of a namespace, a user or a key may run at once, and
-how many may start in a span of time."""
+how many may start in a span of time, and whether a function is given out at all."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,6 +10,8 @@ from holdfast.core.shape import Shape
 NAMESPACE = "namespace"
 USER = "user"
 KEY = "key"
+CIRCUIT = "circuit"
+"""An open one lets nothing start, a half-open one a single task or a single gang."""
 
 Name = tuple[str, str]
 """What a bound is about: a scope, and a name in it."""
@@ -32,6 +34,8 @@ def names_of(shape: Shape) -> Iterator[Name]:
         yield USER, shape.user
     for key, _ in shape.keys:
         yield KEY, key
+    if shape.circuit:
+        yield CIRCUIT, shape.circuit
 
 
 class Ledger:
@@ -67,7 +71,9 @@ class Ledger:
                 yield Bound(name, min(caps), min(caps) - self._used.get(name, 0))
             tokens = self._tokens.get(name)
             if tokens is not None:
-                yield Bound(name, tokens, tokens, is_rate=True)
+                # A gang is tried as a whole.
+                is_whole = name[0] == CIRCUIT and shape.gang and tokens > 0
+                yield Bound(name, tokens, UNBOUNDED if is_whole else tokens, is_rate=True)
 
     def room(self, shape: Shape) -> int:
         """How many more of a bounded shape may start."""
