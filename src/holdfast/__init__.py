@@ -2,7 +2,7 @@
 
 Everything a program needs is a name of this package: `holdfast.task` marks a function,
 `holdfast.open` starts a coordinator with local workers, `holdfast.connect` uses a server,
-`holdfast.errors` holds what may be raised.
+`holdfast.current` is a task as its own code sees it, `holdfast.errors` holds what may be raised.
 
 A name is loaded when it is first asked for, because the command line and every child process
 import this package and most of them need none of it. Type checkers read `__init__.pyi` instead,
@@ -17,6 +17,7 @@ from holdfast.version import VERSION
 
 # Public name -> the module that has it, and its name there; an empty name is the module itself.
 PUBLIC: Final[Mapping[str, tuple[str, str]]] = {
+    "Context": ("holdfast.worker.context", "Context"),
     "Effect": ("holdfast.worker.sinks.outlet", "Effect"),
     "FileSink": ("holdfast.wire.sinks", "FileSink"),
     "FunctionSink": ("holdfast.wire.sinks", "FunctionSink"),
@@ -27,6 +28,7 @@ PUBLIC: Final[Mapping[str, tuple[str, str]]] = {
     "PostgresSink": ("holdfast.wire.sinks", "PostgresSink"),
     "Schedule": ("holdfast.client.schedules", "Schedule"),
     "connect": ("holdfast.client.connecting", "connect"),
+    "current": ("holdfast.worker.current", "current"),
     "errors": ("holdfast.errors", ""),
     "open": ("holdfast.client.opening", "open"),
     "scheduled_at": ("holdfast.core.schedule", "SCHEDULED_AT"),

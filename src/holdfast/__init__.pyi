@@ -11,10 +11,13 @@ from holdfast.wire.sinks import FileSink as FileSink
 from holdfast.wire.sinks import FunctionSink as FunctionSink
 from holdfast.wire.sinks import HttpSink as HttpSink
 from holdfast.wire.sinks import PostgresSink as PostgresSink
+from holdfast.worker.context import Context as Context
+from holdfast.worker.current import current as current
 from holdfast.worker.sinks.outlet import Effect as Effect
 
 __version__: str
 __all__ = [
+    "Context",
     "Effect",
     "FileSink",
     "FunctionSink",
@@ -26,6 +29,7 @@ __all__ = [
     "Schedule",
     "__version__",
     "connect",
+    "current",
     "errors",
     "open",
     "scheduled_at",

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.core.ids import WorkerId
+from holdfast.core.owed import Entry
 from holdfast.testing.loopback import address_of, held_port
 from holdfast.wire.exchange import Capacity, Done, Exchange, Failed, Hello, Reply, Run, Started
 from holdfast.wire.http import Http, Server
@@ -67,9 +68,13 @@ class Served:
     def url(self) -> str:
         return self.token_file.with_name("token.server").read_text().strip()
 
-    def restart(self) -> None:
+    def restart(self, *, is_killed: bool = False) -> None:
         """The same server again, where it was."""
-        self._end()
+        if is_killed:
+            self.process.kill()
+            self.process.communicate(timeout=PATIENCE_S)
+        else:
+            self._end()
         self.process = self._start()
 
     def stop(self) -> None:
@@ -132,11 +137,17 @@ class Hand:
             self.exchange()
         raise AssertionError(f"only {len(self._given)} of {count} tasks were given out")
 
-    def succeed(self, *leased: tuple[Run, int, int]) -> None:
+    def succeed(
+        self, *leased: tuple[Run, int, int], owed: Callable[[int], tuple[Entry, ...]] | None = None
+    ) -> None:
+        """`owed` says what the task of an index owes."""
         self._start(*leased)
         self._drop(*leased)
         self.exchange(
-            done=tuple(Done(run.job_id, i, lease, 5, b"\xc0") for run, i, lease in leased)
+            done=tuple(
+                Done(run.job_id, i, lease, 5, b"\xc0", owed(i) if owed else ())
+                for run, i, lease in leased
+            )
         )
 
     def fail(self, *leased: tuple[Run, int, int], exit_code: int = 1) -> None:
@@ -197,6 +208,20 @@ def hand(served: Served, request: pytest.FixtureRequest) -> Iterator[Hand]:
     try:
         yield Hand(http, request.node.name[:60])
     finally:
+        http.close()
+
+
+@pytest.fixture
+def hand_of() -> Iterator[Callable[[Served], Hand]]:
+    """A worker for a server that a test has for itself."""
+    made: list[Http] = []
+
+    def make(server: Served) -> Hand:
+        made.append(server.http())
+        return Hand(made[-1], "by-hand")
+
+    yield make
+    for http in made:
         http.close()
 
 

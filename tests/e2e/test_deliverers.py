@@ -41,8 +41,17 @@ def hang_once(effect):
     while first and not Path(effect.body["folder"], "go").exists():
         time.sleep(0.005)
 
+def linger(effect):
+    while not Path(effect.body["folder"], "other").exists():
+        time.sleep(0.005)
+
 def die(effect):
     os.abort()
+
+def fragile(effect):
+    note(effect)
+    if effect.id.startswith("log:7/50:"):
+        os.abort()
 '''
 
 
@@ -242,6 +251,17 @@ def test_a_process_that_dies_takes_nothing_along(tmp_path, monkeypatch):
         assert numbers(stage.settled(1).delivered) == [2]
 
 
+def test_whoever_went_before_the_one_that_kills_is_not_blamed(tmp_path, monkeypatch):
+    (tmp_path / "holdfast_sending.py").write_text(SENDING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with delivering(ProcessDeliverer, tmp_path) as stage:
+        stage.give("fragile", *range(100))
+        found = stage.settled(100)
+        assert numbers(found.delivered) == list(range(50))
+        assert found.bounced[0].name.index == 50
+        assert [bounced.is_untried for bounced in found.bounced] == [False] + [True] * 49
+
+
 def test_a_process_that_hangs_is_killed(tmp_path, monkeypatch):
     (tmp_path / "holdfast_sending.py").write_text(SENDING)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -270,3 +290,21 @@ def test_threads_that_hang_are_bounded(tmp_path, monkeypatch):
         wait_until(lambda: not stage.deliverer._hangs(("effect", "mail")))
         stage.give("note", 9)
         assert numbers(stage.settled(1).delivered) == [9]
+
+
+def test_a_thread_that_was_given_up_is_not_listened_to(tmp_path, monkeypatch):
+    (tmp_path / "holdfast_sending.py").write_text(SENDING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with delivering(ThreadDeliverer, tmp_path) as stage:
+        stage.give("hang", 1, timeout="10s")
+        wait_until(stage.noted)
+        stage.clock.ahead_ms += 10_000
+        stage.settled(1)
+        stage.give("linger", 1, timeout="10s")
+        stage.release()
+        wait_until(lambda: not stage.deliverer._hangs(("effect", "mail")))
+        # Its word about the former try says nothing about this one.
+        assert stage.deliverer.harvest() == Settled([], [])
+        assert numbers(stage.deliverer.carrying()) == [1]
+        (tmp_path / "other").touch()
+        assert numbers(stage.settled(1).delivered) == [1]

@@ -133,9 +133,9 @@ def test_tasks_of_every_kind_run_in_children(crew: Hire) -> None:
     assert decode_result(one.done[1].result, pickle=True) == 42
 
 
-def test_results_larger_than_socket_and_slate_arrive_whole(crew: Hire) -> None:
+def test_more_than_socket_and_slate_hold_arrives_whole(crew: Hire) -> None:
     one = crew(1)
-    sizes = [10, 700_000, 700_000, 5_000_000, 20]
+    sizes = [10, *[60_000] * 40, 20]
     one.give("big", *sizes)
     one.until(len(sizes))
     assert [len(result) for result in one.results()] == sizes

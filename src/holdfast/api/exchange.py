@@ -6,6 +6,7 @@ from msgspec.structs import astuple
 
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
+from holdfast.api.results import check_results
 from holdfast.coordinator.serving import Left, Superseded
 from holdfast.wire.exchange import Exchange, is_empty
 
@@ -21,6 +22,7 @@ async def exchange(call: Call) -> Answer:
     """What a worker says happened, and what it is told to do next. Parks when there is nothing."""
     message: Exchange = call.body
     _check(call, message)
+    check_results(call, message)
     # Who leaves takes reports still, and keeps nobody waiting for long.
     park_s = LEAVING_PARK_S if call.service.leaving.is_set() else PARK_S
     # What reports something is answered as soon as that is durable; only who may be parked can

@@ -71,7 +71,16 @@ def _told(event: e.AnyEvent, wanted: dict[int, Ending]) -> list[Outcome]:
 
 def _well(commit: e.Commit, wanted: dict[int, Ending]) -> Outcome:
     state = wanted[commit.index].state.name
-    return Outcome(index=commit.index, state=state, result=commit.result, exit_code=0)
+    stored = commit.stored
+    if stored is None:
+        size = len(commit.result)
+        return Outcome(
+            index=commit.index, state=state, result=commit.result, result_bytes=size, exit_code=0
+        )
+    digest = stored.digest.hex()
+    return Outcome(
+        index=commit.index, state=state, result_digest=digest, result_bytes=stored.size, exit_code=0
+    )
 
 
 def _badly(end: e.End, wanted: dict[int, Ending], why: str = "") -> Outcome:

@@ -18,6 +18,7 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "invalid_transition": (409, "Its state does not allow this"),
     "lease_lost": (409, "The lease is not current"),
     "job_sealed": (409, "The job takes no more items"),
+    "not_stored": (409, "The result is not in the store"),
     "offset_gap": (409, "Something is missing before this"),
     "unschedulable": (409, "Nobody there could run this"),
     "gone": (410, "It was here and is no longer kept"),
@@ -28,6 +29,7 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "key_reused": (422, "The key belongs to another request"),
     "rate_limited": (429, "Too many requests"),
     "internal": (500, "Something is wrong with the server"),
+    "damaged": (500, "What was kept is not as it was"),
     "not_ready": (503, "The server takes no requests now"),
     "queue_full": (503, "Too much is waiting already"),
 }

@@ -21,6 +21,7 @@ from holdfast.api import (
     logs,
     metrics,
     queues,
+    results,
     schedules,
     tasks,
     tokens,
@@ -29,6 +30,7 @@ from holdfast.api import (
     workers,
 )
 from holdfast.api.call import Answer, Call, Text
+from holdfast.api.contents import BYTES
 from holdfast.api.identity import PUBLIC
 from holdfast.api.route import PREFIX, Answerer, Route
 from holdfast.wire import bodies
@@ -39,8 +41,8 @@ __all__ = ["PREFIX", "TABLE", "Route"]
 
 EXCHANGE_BYTES: Final = 8 * 1024 * 1024
 BUNDLE_BYTES: Final = 4 * 1024 * 1024 * 1024
+RESULT_BYTES: Final = 4 * 1024 * 1024 * 1024
 """More than any server takes: what one does take is the setting of its store."""
-BYTES: Final = "application/octet-stream"
 HTML: Final = "text/html; charset=utf-8"
 
 
@@ -92,6 +94,7 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/jobs/{id}/tasks", "read", tasks.list_tasks, "state limit cursor"),
     _get("/jobs/{id}/outcomes", "read", tasks.outcomes, "indices"),
     _get("/tasks/{job}/{index}", "read", tasks.show),
+    Route("GET", "/tasks/{job}/{index}/result", "read", results.get, answers=BYTES),
     _get("/tasks/{job}/{index}/explain", "read", explain.explain_task, "level"),
     _get("/tasks/{job}/{index}/history", "read", tasks.history),
     _post("/tasks/{job}/{index}/cancel", "cancel", tasks.cancel, bodies.Reason),
@@ -136,6 +139,11 @@ TABLE: Final[tuple[Route, ...]] = (
     ),
     Route("HEAD", "/bundles/{digest}", "read", bundles.look, answers=BYTES, also="worker"),
     Route("GET", "/bundles/{digest}", "read", bundles.get, answers=BYTES, also="worker"),
+    Route(
+        "PUT", "/results/{digest}", "worker", results.put,
+        most_bytes=RESULT_BYTES, status=201, raw=True,
+    ),
+    Route("HEAD", "/results/{digest}", "worker", results.look, answers=BYTES),
     _get("/tokens", "admin", tokens.list_tokens),
     _post("/tokens", "admin", tokens.issue, bodies.NewToken, 201),
     Route("DELETE", "/tokens/{id}", "admin", tokens.revoke),

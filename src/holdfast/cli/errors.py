@@ -33,6 +33,7 @@ CODES: Final = {
     "not_ready": TRY_AGAIN,
     "queue_full": TRY_AGAIN,
     "internal": REFUSED,
+    "damaged": REFUSED,
     "unschedulable": REFUSED,
     "unknown": REFUSED,
     "method_not_allowed": REFUSED,
@@ -45,6 +46,7 @@ ADVICE: Final = {
         "which one is used."
     ),
     "forbidden": "`holdfast token create NAME --scope SCOPE` makes one that may.",
+    "damaged": "`holdfast doctor --data DIR`, where the server is, looks at everything.",
     "rate_limited": "Try again in a moment.",
     "queue_full": "Try again in a moment.",
     "unknown": "`holdfast doctor` says who answers there.",

@@ -14,10 +14,12 @@ from typing import Final
 from holdfast.cli.finding import BAD, GOOD, POOR, Finding, good
 from holdfast.cli.output import typed
 from holdfast.cli.spans import size, span
-from holdfast.coordinator.inspect import LogDamaged, NewerFormat, NoLog
+from holdfast.coordinator.inspect import LogDamaged, NewerFormat, NoLog, open_folder
 from holdfast.coordinator.owning import drift_of, owner_of
+from holdfast.coordinator.results import contents_of
 from holdfast.coordinator.verify import verify_folder
 from holdfast.core.errors import OperatingError
+from holdfast.wire.errors import ResultLost
 
 FREE_BYTES: Final = 1024**3
 FREE_BYTES_LEAST: Final = 64 * 1024**2
@@ -75,6 +77,7 @@ def examine_folder(path: Path) -> Iterator[Finding]:
     yield _disk(path)
     yield _owner(path)
     yield _looked_into(path, "history", _history)
+    yield _looked_into(path, "results", _results)
     yield _looked_into(path, "drift", _drift)
 
 
@@ -138,6 +141,23 @@ def _history(path: Path) -> Finding:
         count = len(found.flaws) + len(found.violations)
         return Finding("history", BAD, f"{count} things are wrong, the first: {first}", verify)
     return good("history", f"whole up to position {found.last}; every invariant holds")
+
+
+def _results(path: Path) -> Finding:
+    """Every byte of every large result that a job still has."""
+    contents = contents_of(path)
+    lost: list[str] = []
+    count = taken = 0
+    for stored in open_folder(path).state.stored_results():
+        count, taken = count + 1, taken + stored.size
+        try:
+            contents.check(stored)
+        except ResultLost as error:
+            lost.append(error.why)
+    if lost:
+        told = f"{len(lost)} of {count} large results are lost, the first: {lost[0]}"
+        return Finding("results", BAD, told, f"ls -lR {typed(contents.folder)}")
+    return good("results", f"{count} large ones, {size(taken)}, all as they were stored")
 
 
 def _drift(path: Path) -> Finding:

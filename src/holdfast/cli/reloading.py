@@ -24,6 +24,7 @@ from holdfast.coordinator.settings import Settings
 from holdfast.core.errors import OperatingError
 from holdfast.wire.amounts import duration_ms, size_bytes
 from holdfast.wire.archives import LIMITS
+from holdfast.wire.contents import INLINE_BYTES, RESULT_BYTES_MAX
 from holdfast.wire.sinks import AnySink
 from holdfast.wire.token_files import usual_token_file
 
@@ -97,12 +98,16 @@ def _settings(told: Mapping[str, Any], sinks: Mapping[str, AnySink]) -> Settings
     bundle_bytes = _size(told, "bundle_size", least=1)
     if bundle_bytes > LIMITS.archive_bytes:
         raise ValueError("server.bundle_size: no bundle is larger than 64Mi")
+    result_bytes = _size(told, "result_size", least=INLINE_BYTES)
+    if result_bytes > RESULT_BYTES_MAX:
+        raise ValueError("server.result_size: no result is larger than 1Gi")
     return Settings(
         history_bytes=_size(told, "history"),
         archive=Path(told["archive"]) if told["archive"] else None,
         keep_finished=_number(told, "keep_finished"),
         aging_ms=duration_ms(told["aging"], "--aging"),
         cordon_after=_number(told, "cordon_after"),
+        result_bytes=result_bytes,
         bundle_bytes=bundle_bytes,
         bundles_bytes=_size(told, "bundles_size", least=1),
         sinks=sinks,

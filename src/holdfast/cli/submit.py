@@ -45,6 +45,8 @@ _OPTIONS: Final = (
                  help="After N failures in a row the program is given out no more for so long, "
                  "then one at a time: 5/1m."),
     click.option("--timeout", default="", metavar="DURATION", help="How long an attempt may take."),
+    click.option("--stall-timeout", default="", metavar="DURATION",
+                 help="How long it may print nothing before it counts as stalled."),
     click.option("--priority", type=int, default=0, help="Higher comes first."),
     click.option("--queue", default="default", show_default=True, help="The queue it waits in."),
     click.option("--namespace", help="[default: $HOLDFAST_NAMESPACE, else default]"),
@@ -172,6 +174,7 @@ def body_of(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
         retries=asked["retries"],
         max_losses=asked["max_losses"],
         timeout=asked["timeout"],
+        stall_timeout=asked["stall_timeout"],
         retry_budget=asked["retry_budget"],
         circuit=asked["circuit"],
         priority=asked["priority"],

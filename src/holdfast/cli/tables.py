@@ -80,6 +80,7 @@ def job_text(view: View, options: str) -> str:
         ("runs", f"{spec['target']} ({spec['kind']})"),
         ("budgets", f"{spec['retries']} failures, {spec['max_losses']} losses a task"),
         ("timeout", span(spec["timeout_ms"]) if spec["timeout_ms"] else None),
+        ("stall timeout", span(spec["stall_timeout_ms"]) if spec["stall_timeout_ms"] else None),
         ("in parallel", spec["max_parallel"]),
         ("needs", _needs(spec)),
         *placed(spec),

@@ -8,7 +8,7 @@ import click
 from holdfast.cli.asking import Asker
 from holdfast.wire.bodies import Submit
 from holdfast.wire.wishes import LIKED, after_of, afters_told, constraint_of, milli
-from holdfast.worker.current import JOB_VARIABLE, current_job
+from holdfast.worker.seat import JOB_VARIABLE, current_job
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import blake2s
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +39,7 @@ from holdfast.worker.cgroups import delegated, how_memory_is_capped
 from holdfast.worker.commands import CommandExecutor
 from holdfast.worker.delivering_process import ProcessDeliverer
 from holdfast.worker.executor import Executor
+from holdfast.worker.leftovers import Leftovers
 from holdfast.worker.mixed import MixedExecutor
 from holdfast.worker.naming import NameLock, NameTaken
 from holdfast.worker.parcels import Parcels
@@ -46,6 +47,9 @@ from holdfast.worker.places import own_place
 from holdfast.worker.printed import Printed
 from holdfast.worker.processes import ProcessExecutor
 from holdfast.worker.remote import Remote, Terms
+from holdfast.worker.results import Place, Spool
+from holdfast.worker.staging import Bench
+from holdfast.worker.stowing import StowedExecutor
 from holdfast.worker.supplied import SuppliedExecutor
 from holdfast.worker.surroundings import SECRET_VARIABLE, Surroundings
 
@@ -82,6 +86,9 @@ CPUS_MAX: Final = 1_000_000
 @click.option("--secrets", metavar="DIR",
               help="A folder of files: what a command names `secret:NAME` is in the file NAME.")
 @click.option("--scratch", metavar="DIR", help="Where commands work. [default: your state folder]")
+@click.option("--output", "outputs", multiple=True, metavar="DIR",
+              help="A folder that functions may stage files into. May be repeated. "
+              "[default: any]")
 @click.option("--cgroup", metavar="DIR",
               help="A control group (v2) for commands. [default: its own, if delegated]")
 @click.option("--bundles", metavar="DIR",
@@ -140,6 +147,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     pass_on: tuple[str, ...]
     secret_files: Path | None
     scratch: Path
+    staged: Path
+    outputs: tuple[str, ...]
     bundles: Path
     bundles_bytes: int
     cgroup: Path | None
@@ -167,6 +176,7 @@ def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
     capacity = _capacity(told)
     state = Path(platformdirs.user_state_dir("holdfast")) / "workers"
     cache = Path(platformdirs.user_cache_dir("holdfast")) / "bundles"
+    scratch = Path(told["scratch"] or state).absolute()
     return Plan(
         server=server,
         name=WorkerId(name),
@@ -175,7 +185,10 @@ def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
         environment=environment,
         pass_on=tuple(told["pass_env"]),
         secret_files=_secret_files(told["secrets"]),
-        scratch=Path(told["scratch"] or state).absolute() / _place(name, server.url),
+        scratch=scratch / _place(name, server.url),
+        # Of all workers here: whoever is there collects what any of them has left.
+        staged=scratch / "staged",
+        outputs=tuple(_outputs(told["outputs"])),
         bundles=Path(told["bundles"] or cache),
         bundles_bytes=size_bytes(told["bundles_size"], "--bundles-size"),
         cgroup=Path(told["cgroup"]) if told["cgroup"] else None,
@@ -202,6 +215,13 @@ def _capacity(told: dict[str, Any]) -> Capacity:
     slots = told["slots"] or max(1, int(cpus))
     resources = _resources(told["resources"])
     return Capacity(slots, round(cpus * 1_000), memory, told["gpus"], resources)
+
+
+def _outputs(told: tuple[str, ...]) -> Iterator[str]:
+    for folder in told:
+        if not Path(folder).is_dir():
+            raise ValueError(f"--output {folder}: there is no such folder")
+        yield str(Path(folder).absolute())
 
 
 def _secret_files(told: str) -> Path | None:
@@ -272,33 +292,28 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     # Before anything is started: what is started later is where this process is then.
     cgroup = plan.cgroup or delegated()
     prints = Printed(plan.server, plan.name, incarnation, plan.scratch / "prints", slots)
+    spooled = plan.scratch / "results"
     fetching = Http(plan.server)
     cache = BundleCache(plan.bundles, fetch_over(fetching), bound_bytes=plan.bundles_bytes)
-    surroundings = Surroundings(
-        plan.scratch,
-        plan.name,
-        environment=plan.environment,
-        pass_on=plan.pass_on,
-        secrets=plan.secret_files,
-        bundles=cache.root,
-    )
     commands = CommandExecutor(
-        slots, waker, monotonic_ms, surroundings, lock=lock.descriptor, outlet=prints.outbox,
-        cgroup=cgroup,
+        slots, waker, monotonic_ms, _surroundings(plan, cache.root), lock=lock.descriptor,
+        outlet=prints.outbox, cgroup=cgroup,
     )  # fmt: skip
     functions = ProcessExecutor(
         slots, waker, monotonic_ms, dooms=False, guardian=commands, prints=prints.of_lanes,
-        bundles=str(cache.root), worker=plan.name,
+        bundles=str(cache.root), worker=plan.name, results=Place(str(spooled), is_spool=True),
+        bench=Bench(str(plan.staged), plan.outputs),
     )  # fmt: skip
     prints.outbox.showing = functions.showing
     mixed = MixedExecutor(functions, commands, pickle=plan.pickle)
-    executor = SuppliedExecutor(mixed, cache, waker)
+    supplied = SuppliedExecutor(mixed, cache, waker)
+    executor = StowedExecutor(supplied, Spool(spooled), fetching, waker)
     executor.start()
     deliverer = ProcessDeliverer(
         waker, monotonic_ms, own_places=(own_place(),), guardian=commands
     )
     hello = _hello(plan, lock, cgroup)
-    agent = _agent(plan, incarnation, executor, hello, Parcels(deliverer))
+    agent = _agent(plan, incarnation, executor, hello, Parcels(deliverer, Leftovers(plan.staged)))
     http = AsyncHttp(plan.server)
 
     async def carry(exchange: Exchange, answer_s: float) -> Reply:
@@ -307,10 +322,11 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     def tell(line: str) -> None:
         say(f"holdfast: worker {plan.name}: {line}")
 
-    remote = Remote(agent, carry, clock_ms=monotonic_ms, tell=tell, terms=plan.terms)
+    carried = executor.carrying(carry)
+    remote = Remote(agent, carried, clock_ms=monotonic_ms, tell=tell, terms=plan.terms)
     waker.wake = remote.wake
     told = Told(remote, tell)
-    prints.start(lambda: bool(executor.running()))
+    prints.start(lambda: bool(executor.running() or executor.lingering()))
     try:
         is_well = await remote.work()
     except Unreachable as error:
@@ -324,6 +340,17 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     if not is_well:
         raise Trouble(f"this worker can run nothing: {executor.fatal}", REFUSED)
     return told.exit_code
+
+
+def _surroundings(plan: Plan, bundles: Path) -> Surroundings:
+    return Surroundings(
+        plan.scratch,
+        plan.name,
+        environment=plan.environment,
+        pass_on=plan.pass_on,
+        secrets=plan.secret_files,
+        bundles=bundles,
+    )
 
 
 def _hello(plan: Plan, lock: NameLock, cgroup: Path | None) -> Hello:

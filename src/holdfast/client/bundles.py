@@ -28,10 +28,10 @@ from holdfast.wire.archives import (
     PROGRAM,
     Limits,
     folded,
-    new_digest,
     path_problem,
     ratio_is_exceeded,
 )
+from holdfast.wire.contents import new_digest
 from holdfast.worker.functions import SCRIPT_PREFIX
 
 __all__ = ["IGNORE_FILE", "Bundle", "Packed", "pack", "packed", "target_inside", "upload"]

@@ -11,7 +11,7 @@ from holdfast.wire.amounts import Duration, duration_ms, size_bytes
 from holdfast.wire.bodies import Edits
 from holdfast.wire.wishes import placing_told
 
-SPANS: Final = ("timeout", "job_timeout", "schedule_timeout")
+SPANS: Final = ("timeout", "job_timeout", "schedule_timeout", "stall_timeout")
 
 
 class Terms(TypedDict, total=False):
@@ -23,6 +23,7 @@ class Terms(TypedDict, total=False):
     timeout: Duration | None
     job_timeout: Duration | None
     schedule_timeout: Duration | None
+    stall_timeout: Duration | None
     cpus: float
     memory: int | str | None
     gpus: int

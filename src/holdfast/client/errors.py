@@ -7,13 +7,28 @@ HoldfastError
 ├── JobFailed          a whole job ended without success
 └── Closed             this handle's program part was closed, or belongs to another process
 OperatingError         the world failed (LogFailed, LogInUse, LogDamaged, NewerFormat, DiskFull,
-                       Unreachable: a server did not answer)
+                       Unreachable: a server did not answer, ResultLost: a large result is
+                       missing or damaged on the disk)
 CannotName, CannotFind, CannotEncode, MissingGuard    something about the function itself
+NotInTask              `holdfast.current()` where there is no task, or not one that can do this
+CannotPromise          what a task's commit cannot take along
+├── UnknownSink
+├── EffectTooLarge
+└── DuplicateEffect
+LeaseLost              a task may not commit: another attempt has it, or has committed it
 """
 
 from holdfast.coordinator.inspect import DiskFull, LogDamaged, LogInUse, NewerFormat
 from holdfast.core.errors import LogFailed, OperatingError
-from holdfast.wire.errors import Unreachable
+from holdfast.wire.errors import ResultLost, Unreachable
+from holdfast.worker.errors import (
+    CannotPromise,
+    DuplicateEffect,
+    EffectTooLarge,
+    LeaseLost,
+    NotInTask,
+    UnknownSink,
+)
 from holdfast.worker.functions import CannotFind, CannotName, MissingGuard
 from holdfast.worker.payloads import CannotEncode
 
@@ -21,19 +36,26 @@ __all__ = [
     "CannotEncode",
     "CannotFind",
     "CannotName",
+    "CannotPromise",
     "Closed",
     "DiskFull",
+    "DuplicateEffect",
+    "EffectTooLarge",
     "HoldfastError",
     "JobFailed",
+    "LeaseLost",
     "LogDamaged",
     "LogFailed",
     "LogInUse",
     "MissingGuard",
     "NewerFormat",
     "NotAllowed",
+    "NotInTask",
     "OperatingError",
     "Refused",
+    "ResultLost",
     "TaskFailed",
+    "UnknownSink",
     "Unreachable",
 ]
 

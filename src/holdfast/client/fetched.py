@@ -10,6 +10,8 @@ from holdfast.client.feed import JobFeed
 from holdfast.core.ids import task_name
 from holdfast.core.task import TaskState
 from holdfast.wire.bodies import Outcome
+from holdfast.wire.contents import new_digest
+from holdfast.wire.errors import ResultLost
 
 FIRST_BATCH: Final = 32
 GROWTH: Final = 4
@@ -18,6 +20,8 @@ BATCH_BYTES: Final = 4 * 1024 * 1024
 """A batch is cut so that it takes about as much, judged by the one before it."""
 
 Fetch = Callable[[Sequence[int]], list[Outcome]]
+Read = Callable[[int], bytes]
+"""The bytes of the large result of a task."""
 
 SCRIPT_HINT: Final = (
     "The function belongs to the script that submitted it, which this worker cannot read at that "
@@ -61,9 +65,16 @@ class FetchedOutcomes:
     """The feed says that a task ended, and how; the server has the result or the traceback."""
 
     def __init__(
-        self, fetch: Fetch, feed: JobFeed, decode: Decode, *, return_exceptions: bool
+        self,
+        fetch: Fetch,
+        read: Read,
+        feed: JobFeed,
+        decode: Decode,
+        *,
+        return_exceptions: bool,
     ) -> None:
         self._fetch = fetch
+        self._read = read
         self._feed = feed
         self._decode = decode
         self._return_exceptions = return_exceptions
@@ -103,6 +114,13 @@ class FetchedOutcomes:
         held = self._held.get(index)
         outcome = held[1] if held is not None else None
         if state == TaskState.SUCCEEDED:
+            if outcome is not None and outcome.result_digest:
+                try:
+                    return self._decode(self._large(index, outcome))
+                except ResultLost as lost:
+                    if self._return_exceptions:
+                        return lost
+                    raise
             if outcome is None or outcome.result is None:
                 name = task_name(self._feed.job_id, index)
                 why = outcome.error if outcome is not None else ""
@@ -112,6 +130,16 @@ class FetchedOutcomes:
         if self._return_exceptions:
             return failure
         raise failure
+
+    def _large(self, index: int, outcome: Outcome) -> bytes:
+        """Read when it is its turn, so that memory holds one of them at most."""
+        content = self._read(index)
+        found = new_digest()
+        found.update(content)
+        if found.hexdigest() != outcome.result_digest:
+            name = task_name(self._feed.job_id, index)
+            raise ResultLost("what the server sent is not what was stored", name)
+        return content
 
     def _failure(self, index: int, state: int, outcome: Outcome | None) -> TaskFailed:
         name = TaskState(state).name

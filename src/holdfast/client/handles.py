@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from holdfast.client.backend import Backend, Decode, Outcomes
-from holdfast.client.errors import JobFailed, TaskFailed
+from holdfast.client.errors import JobFailed, ResultLost, TaskFailed
 from holdfast.client.feed import UNFINISHED, JobFeed
 from holdfast.client.logs import read_logs
 from holdfast.client.progress import wait_with_bar
@@ -76,19 +76,21 @@ class Job(Generic[R]):
     def results(self, *, return_exceptions: Literal[False] = False) -> "Results[R]": ...
 
     @overload
-    def results(self, *, return_exceptions: bool) -> "Results[R | TaskFailed]": ...
+    def results(self, *, return_exceptions: bool) -> "Results[R | TaskFailed | ResultLost]": ...
 
     def results(self, *, return_exceptions: bool = False) -> "Results[Any]":
         """The results in the order of the items, each as soon as it and all before it are there.
         A task that ended without one raises `TaskFailed` at its place, or with
-        `return_exceptions` is given as one."""
+        `return_exceptions` is given as one; so does `ResultLost` where the disk lost a result."""
         return self._results(in_order=True, return_exceptions=return_exceptions)
 
     @overload
     def as_completed(self, *, return_exceptions: Literal[False] = False) -> "Results[R]": ...
 
     @overload
-    def as_completed(self, *, return_exceptions: bool) -> "Results[R | TaskFailed]": ...
+    def as_completed(
+        self, *, return_exceptions: bool
+    ) -> "Results[R | TaskFailed | ResultLost]": ...
 
     def as_completed(self, *, return_exceptions: bool = False) -> "Results[Any]":
         """The results in the order in which tasks finish."""

@@ -1,12 +1,11 @@
 """Coordinator, log and local workers in this program, wired together."""
 
 import os
-import threading
 from collections.abc import Callable
 from functools import partial
 from logging import getLogger
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import convert
 
@@ -16,8 +15,9 @@ from holdfast.client.errors import Closed, Refused
 from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.kept import kept_output
+from holdfast.client.leaving import Leaving
 from holdfast.client.limits import LocalLimits
-from holdfast.client.localworker import LocalWorker, Offers, check_fits, monotonic_ms
+from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
 from holdfast.client.pending import Pending
 from holdfast.client.schedules_local import LocalSchedules
@@ -45,19 +45,17 @@ from holdfast.wire.output import Output
 from holdfast.wire.specs import edited
 from holdfast.worker.agent import Agent
 from holdfast.worker.bearings import LOCAL_WORKER
-from holdfast.worker.executor import Executor
+from holdfast.worker.leftovers import Leftovers
 from holdfast.worker.parcels import Parcels
+from holdfast.worker.results import Place
+from holdfast.worker.staging import Bench
 
 T = TypeVar("T")
 
 
 log = getLogger("holdfast")
 
-
-class MakeExecutor(Protocol):
-    def __call__(
-        self, slots: int, wake: Callable[[], None], clock_ms: Callable[[], int]
-    ) -> Executor: ...
+STAGED_FOLDER = "staged"
 
 
 class Local:
@@ -89,9 +87,15 @@ class Local:
     def _employ(self, make_executor: MakeExecutor) -> None:
         engine, slots = self._embedded.engine, self.slots
         wake = partial(engine.post, _nothing)
-        self.executor = make_executor(slots, wake, monotonic_ms)
+        results = self._embedded.results
+        place = Place(
+            str(results.contents.folder.absolute()), largest_bytes=results.largest_bytes
+        )
+        staged = self.path.absolute() / STAGED_FOLDER
+        bench = Bench(str(staged))
+        self.executor = make_executor(slots, wake, monotonic_ms, results=place, bench=bench)
         make_deliverer = self._offers.deliverer
-        parcels = Parcels(make_deliverer and make_deliverer(wake, monotonic_ms))
+        parcels = Parcels(make_deliverer and make_deliverer(wake, monotonic_ms), Leftovers(staged))
         memory = _memory_bytes()
         capacity = Capacity(slots, slots * 1_000, memory, 0, self._offers.resources)
         epoch, hello = self._embedded.epoch, self._offers.hello()
@@ -254,7 +258,11 @@ class Local:
         self, feed: JobFeed, decode: Decode, *, return_exceptions: bool = False
     ) -> LoggedOutcomes:
         return LoggedOutcomes(
-            self._record, feed.job_id, decode, return_exceptions=return_exceptions
+            self._record,
+            self._embedded.results.contents,
+            feed.job_id,
+            decode,
+            return_exceptions=return_exceptions,
         )
 
     def attempts_of(self, job_id: JobId, index: Index) -> int:
@@ -328,51 +336,14 @@ class Local:
             return
         self.closed = True
         patience_s = 0.0
+        leaving = Leaving(self._embedded, self._agent)
         try:
-            self._on_engine(self._stop_granting)
-            self._wait_for_running(grace_ms)
+            leaving.wait(grace_ms)
             patience_s = SNAPSHOT_PATIENCE_S
         finally:
             # A second Ctrl-C cuts the waiting short, never the orderly end.
-            self._on_engine(lambda: self._agent.finish(0))
+            leaving.let_go()
             self._embedded.close(self._agent.is_idle, self._closed(), patience_s)
-
-    def _stop_granting(self) -> None:
-        self._embedded.exchanges.granting = False
-        self._agent.draining = True
-
-    def _wait_for_running(self, grace_ms: int) -> None:
-        """Unstarted tasks are asked back at once; what runs gets its grace."""
-        deadline = monotonic_ms() + grace_ms
-        quiet = threading.Event()
-        told = False
-
-        def look() -> None:
-            self.executor.recall(self._agent.unstarted())
-            if not self.executor.running():
-                quiet.set()
-
-        while not quiet.is_set() and monotonic_ms() < deadline:
-            self._on_engine(look)
-            if quiet.wait(0.05) or told:
-                continue
-            told = True
-            log.warning(
-                "waiting up to %g s for running tasks; interrupt again to leave now",
-                grace_ms / 1_000,
-            )
-
-    def _on_engine(self, work: Callable[[], None]) -> None:
-        done = threading.Event()
-
-        def run() -> None:
-            try:
-                work()
-            finally:
-                done.set()
-
-        self._embedded.engine.post(run)
-        done.wait()
 
 
 def _accepted(decision: Accepted | RefusedDecision) -> Accepted:

@@ -4,6 +4,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -19,8 +20,11 @@ from holdfast.wire.delivery import SERVER, WORKERS
 from holdfast.wire.exchange import Hello, Reply
 from holdfast.worker.agent import Agent
 from holdfast.worker.delivering import Deliverer
+from holdfast.worker.executor import Executor
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.places import own_place
+from holdfast.worker.results import Place
+from holdfast.worker.staging import Bench
 
 
 def monotonic_ms() -> int:
@@ -46,6 +50,21 @@ class Offers(Struct, frozen=True):
             socket.gethostname(), os.getpid(), VERSION, "", self.attributes, delivers=delivers,
             places=(own_place(),) if delivers else (),
         )  # fmt: skip
+
+
+class MakeExecutor(Protocol):
+    """What runs the tasks of a folder, threads or processes. `results`: where large ones
+    go; `bench`: how files are staged."""
+
+    def __call__(
+        self,
+        slots: int,
+        wake: Callable[[], None],
+        clock_ms: Callable[[], int],
+        *,
+        results: Place | None,
+        bench: Bench | None,
+    ) -> Executor: ...
 
 
 class LocalWorker:

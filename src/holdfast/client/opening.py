@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Literal
 
 from holdfast.client.holdfast import DEFAULT_GRACE, Holdfast
-from holdfast.client.local import Local, MakeExecutor
-from holdfast.client.localworker import Offers
+from holdfast.client.local import Local
+from holdfast.client.localworker import MakeExecutor, Offers
 from holdfast.client.sinks import Given, sinks_given
 from holdfast.coordinator.settings import Settings
 from holdfast.wire.amounts import Duration, duration_ms, size_bytes, text, whole
+from holdfast.wire.contents import INLINE_BYTES, RESULT_BYTES_MAX
 from holdfast.wire.wishes import amounts_of
 from holdfast.worker.functions import MissingGuard, loading_script
 
@@ -26,6 +27,7 @@ def open(
     history: int | str | None = "256Mi",
     archive: str | Path | None = None,
     keep_finished: int = 10_000,
+    result_size: int | str = "1Gi",
     resources: Mapping[str, float] | None = None,
     attributes: Mapping[str, str] | None = None,
     sinks: Mapping[str, Given] | None = None,
@@ -36,6 +38,7 @@ def open(
     is how many tasks run at once, by default one a processor. Leaving waits up to `grace` for what
     runs. `history` is how much log is kept to look back on, at least (None: all); what is older
     goes to the folder `archive`, or is deleted. `keep_finished` jobs stay at hand after they end.
+    `result_size` is how large the result of a task may be.
     `resources` and `attributes` are what tasks may ask for by name, and require. `sinks` are where
     effects go, by the names that tasks give: definitions, or functions called with each effect.
     """
@@ -51,8 +54,12 @@ def open(
         raise ValueError(f"keep_finished={keep_finished!r} cannot be negative")
     # Before the folder is taken: a mistake here must not leave it locked.
     grace_ms = duration_ms(grace, "grace")
+    largest = size_bytes(result_size, "result_size")
+    if not INLINE_BYTES <= largest <= RESULT_BYTES_MAX:
+        raise ValueError(f"result_size={result_size!r} must be from 64Ki to 1Gi")
     given = sinks_given(sinks, executor)
     settings = Settings(
+        result_bytes=largest,
         history_bytes=None if history is None else size_bytes(history, "history"),
         archive=None if archive is None else Path(archive).absolute(),
         keep_finished=keep_finished,

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle, upload
-from holdfast.client.errors import Closed, NotAllowed, Refused
+from holdfast.client.errors import Closed, NotAllowed, Refused, ResultLost
 from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.foreseen import Foreseen
@@ -44,6 +44,7 @@ SILENCE_S: Final = 10.0
 
 TRANSACTIONS_A_PAGE: Final = 1_000
 TOO_FAST: Final = 429
+DAMAGED: Final = "damaged"
 PAUSE_S: Final = 0.5
 
 REFUSED: Final = re.compile(r'^holdfast_refus\w*_total\{.*?code="(\w+)".*?\} (\S+)$', re.MULTILINE)
@@ -215,7 +216,11 @@ class Remote:
                     raise
                 return fetch(indices[: len(indices) // 2])
 
-        return FetchedOutcomes(fetch, feed, decode, return_exceptions=return_exceptions)
+        def read(index: int) -> bytes:
+            path = f"{API}{_task(feed.job_id, Index(index))}/result"
+            return self._asked(lambda: self._http.fetch(path))
+
+        return FetchedOutcomes(fetch, read, feed, decode, return_exceptions=return_exceptions)
 
     def attempts_of(self, job_id: JobId, index: Index) -> int:
         told = self._get(_task(job_id, index), TaskShown)
@@ -328,6 +333,8 @@ class Remote:
         """A problem that the server told, as what a program would catch."""
         problem = no.problem
         detail = problem.detail or problem.title
+        if problem.code == DAMAGED:
+            return ResultLost(detail)
         if problem.status not in (401, 403):
             return Refused(problem.code, detail)
         what = "did not accept the token" if problem.status == 401 else "does not allow this"

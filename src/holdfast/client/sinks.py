@@ -57,18 +57,24 @@ def sinks_given(given: Mapping[str, Given] | None, executor: str) -> Sinks:
         check_name(name)
         if isinstance(sink, FileSink):
             defined[name] = structs.replace(sink, path=os.path.abspath(sink.path))
-        elif isinstance(sink, Sink):
+        elif isinstance(sink, Sink) and not _is_live(sink):
             defined[name] = sink
-        elif callable(sink):
-            target = _target(name, sink, executor)
-            functions[target] = sink
-            defined[name] = FunctionSink(target)
+        elif callable(sink) or isinstance(sink, FunctionSink):
+            meant = sink if isinstance(sink, FunctionSink) else FunctionSink(sink)
+            target = _target(name, meant.target, executor)
+            functions[target] = meant.target
+            defined[name] = structs.replace(meant, target=target)
         else:
             raise TypeError(
                 f"sinks[{name!r}] must be a FileSink, HttpSink, FunctionSink or PostgresSink, or a "
                 f"function; not a {type(sink).__name__}"
             )
     return Sinks(defined, functions, executor)
+
+
+def _is_live(sink: Sink) -> bool:
+    """Whether it has a function, and not only the name of one."""
+    return isinstance(sink, FunctionSink) and callable(sink.target)
 
 
 def _target(name: str, function: Callable[..., Any], executor: str) -> str:

@@ -38,6 +38,7 @@ class Options(Struct, frozen=True, kw_only=True):
     timeout: Duration | None = None
     job_timeout: Duration | None = None
     schedule_timeout: Duration | None = None
+    stall_timeout: Duration | None = None
     backoff: str = "exponential"
     retry_delay: Duration = 1.0
     max_retry_delay: Duration = 60.0
@@ -88,6 +89,7 @@ class Options(Struct, frozen=True, kw_only=True):
         duration_ms(self.timeout, "timeout")
         duration_ms(self.job_timeout, "job_timeout")
         duration_ms(self.schedule_timeout, "schedule_timeout")
+        duration_ms(self.stall_timeout, "stall_timeout")
         duration_ms(self.retry_delay, "retry_delay")
         duration_ms(self.max_retry_delay, "max_retry_delay")
         size_bytes(self.memory, "memory")
@@ -117,6 +119,7 @@ class Options(Struct, frozen=True, kw_only=True):
             timeout_ms=duration_ms(self.timeout, "timeout"),
             job_timeout_ms=duration_ms(self.job_timeout, "job_timeout"),
             schedule_timeout_ms=duration_ms(self.schedule_timeout, "schedule_timeout"),
+            stall_ms=duration_ms(self.stall_timeout, "stall_timeout"),
             cpus_milli=round(self.cpus * 1_000),
             memory_bytes=size_bytes(self.memory, "memory"),
             gpus=self.gpus,
@@ -173,6 +176,7 @@ def task(
     timeout: Duration | None = ...,
     job_timeout: Duration | None = ...,
     schedule_timeout: Duration | None = ...,
+    stall_timeout: Duration | None = ...,
     backoff: str = ...,
     retry_delay: Duration = ...,
     max_retry_delay: Duration = ...,

@@ -9,7 +9,7 @@ from holdfast.core.ids import JobId
 from holdfast.core.placing import CONDITIONS, FAIL, FATES, After
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.wishes import after_of
-from holdfast.worker.current import current_job
+from holdfast.worker.seat import current_job
 
 CURRENT: Final = "current"
 

@@ -19,11 +19,11 @@ from holdfast.coordinator.seats import Worker
 from holdfast.core import commands as c
 from holdfast.core.circuit import SINK, CircuitState, circuit_id
 from holdfast.core.debts import Owing, Place
-from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId, task_name
+from holdfast.core.ids import NEVER, Instant, WorkerId, task_name
 from holdfast.core.owed import BLOCK, EFFECT, FILE, DebtName
 from holdfast.core.spec import CircuitPolicy
 from holdfast.core.state import State
-from holdfast.wire.delivery import Bounced, Delivery, Origin, Parcel
+from holdfast.wire.delivery import Bounced, Delivery, Parcel
 from holdfast.wire.exchange import Exchange
 from holdfast.wire.sinks import AnySink, encode_sink
 
@@ -238,6 +238,12 @@ class Deliveries:
         task = task_name(name.job_id, name.index)
         return f"{self._state.log_id}:{task}:{owing.position}:{name.number}"
 
+    def has_ready(self) -> bool:
+        """Whether anything is owed that somebody who is there could deliver now."""
+        able, places = self.carriers.living(), self._state.debts.places.values()
+        ready = [place for place in places if place.ready]
+        return any(self.carriers.may_take(worker, place) for place in ready for worker in able)
+
     # --- who is gone ----------------------------------------------------------------------------
 
     def _take_back(self, now: Instant) -> None:
@@ -318,22 +324,6 @@ class Deliveries:
             where = self.carriers.sinks[debt.place].where if debt.kind == EFFECT else debt.place
             return f"nobody is there who could deliver it: {where}"
         return ""
-
-    def removable(self, leftovers: Iterable[Origin]) -> tuple[LeaseId, ...]:
-        """Of these attempts, those whose staged files nobody is owed, or will be."""
-        return tuple(origin.lease_id for origin in leftovers if not self._may_owe(origin))
-
-    def _may_owe(self, origin: Origin) -> bool:
-        job = self._state.jobs.get(origin.job_id)
-        task = (job.tasks or {}).get(origin.index) if job is not None else None
-        if task is None:
-            return False
-        if task.lease_id == origin.lease_id:
-            return True
-        if not any(debt.kind == FILE for debt in task.owed):
-            return False
-        committed = self._entries.lease_of(task.committed, task.job_id, task.index)
-        return committed == origin.lease_id
 
 
 def _host_of(place: str) -> str:

@@ -6,9 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.coordinator.clockwork import Clockwork
+from holdfast.coordinator.collecting import Collector
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.ports import NoFaults
+from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.taking import Taken, take_folder
@@ -28,7 +30,12 @@ class Embedded:
         self.log = taken.log
         self.epoch = taken.epoch
         self.coordinator = taken.coordinator
-        self.exchanges = Exchanges(taken.coordinator, taken.recent, term_ms=0)
+        self.results = Results(
+            self.log.path, taken.coordinator.clock.wall, largest_bytes=settings.result_bytes
+        )
+        self.exchanges = Exchanges(
+            taken.coordinator, taken.recent, term_ms=0, results=self.results
+        )
         self.exchanges.adjust(settings)
         self.engine = Engine(taken.coordinator, taken.log, NoFaults())
         self.snapshotter = Snapshotter(
@@ -46,6 +53,7 @@ class Embedded:
                 Clockwork(self.coordinator),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshotter,
+                Collector(self.results, self.coordinator.state),
             )
         )
         self._taken = taken

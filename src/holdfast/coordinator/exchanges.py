@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.deliveries import Deliveries
+from holdfast.coordinator.leftovers import removable
 from holdfast.coordinator.placement import Placement
 from holdfast.coordinator.registry import Registry
 from holdfast.coordinator.reporting import ReadRecord, Reporting
+from holdfast.coordinator.results import Results
 from holdfast.coordinator.seats import SendReply, Worker
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
@@ -27,19 +29,29 @@ def _drop(error: Exception) -> None:
 
 
 class Exchanges:
-    """`term_ms` zero: workers inside this process, whose leases do not end by time."""
+    """`term_ms` zero: workers inside this process, whose leases do not end by time. `results` is
+    where large results must be before they are referred to."""
 
-    def __init__(self, coordinator: Coordinator, read: ReadRecord, *, term_ms: int) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        read: ReadRecord,
+        *,
+        term_ms: int,
+        results: Results | None = None,
+    ) -> None:
         self.registry = Registry(coordinator, term_ms)
         self.workers = self.registry.workers
         self.placement = Placement(coordinator, self.workers, self.tell)
         self.deliveries = Deliveries(coordinator, self.registry, read)
         self.granting = True
+        # Whether what is owed is dealt out though nothing new is granted.
+        self.settling = False
         # Those who wait for an answer and may have to be told something though there is no work:
         # a thousand others may idle beside them, and must cost nothing in a turn.
         self._alert: dict[WorkerId, Worker] = {}
         self._coordinator = coordinator
-        self._reporting = Reporting(coordinator, read, self.placement.paces)
+        self._reporting = Reporting(coordinator, read, self.placement.paces, results)
 
     def adjust(self, settings: Settings) -> None:
         """Have other settings hold from now on."""
@@ -77,7 +89,7 @@ class Exchanges:
         self.deliveries.hear(worker, exchange)
         worker.note_progress(exchange.progress)
         if exchange.leftovers:
-            worker.removable = self.deliveries.removable(exchange.leftovers)
+            worker.removable = removable(self._coordinator.state, exchange.leftovers)
         if worker.has_left:
             self.registry.lose(worker.worker, "it left")
         worker.stops = self._stops(worker)
@@ -188,7 +200,7 @@ class Exchanges:
 
     def _may_deliver(self, worker: Worker) -> bool:
         """A cordon is about new work. What is owed can perhaps be done by this host alone."""
-        return self.granting and not (
+        return (self.granting or self.settling) and not (
             worker.draining or worker.has_left or self._must_drain(worker)
         )
 

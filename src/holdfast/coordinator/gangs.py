@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from holdfast.core import commands as c
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.job import Job
+from holdfast.core.owed import Stored
 from holdfast.core.reports import Done
 from holdfast.core.state import State
 
@@ -46,6 +47,11 @@ class Gangs:
             if (kept := self._kept.get(done.job_id, {}).get(done.index)) is not None
             and kept.done.lease_id == done.lease_id
         )
+
+    def stored(self) -> list[Stored]:
+        """The large results among those that are kept: nothing else refers to them yet."""
+        reports = [report.done for kept in self._kept.values() for report in kept.values()]
+        return [done.stored for done in reports if done.stored is not None]
 
     def sweep(self) -> None:
         """Let go of what fell with its gang."""

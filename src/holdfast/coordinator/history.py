@@ -80,7 +80,7 @@ def task_detail(past: Past, job: Job, index: Index) -> View:
         "traceback": (trouble.traceback or None) if trouble is not None else None,
         "exit_code": _exit_code(last) if state not in _UNDER_WAY else None,
         "finished_at": _finished_at(past, job, index, state),
-        "result_bytes": len(last.fate.result) if last and isinstance(last.fate, e.Commit) else None,
+        **_result(last),
         "attempts": attempts_of(past, job.job_id, index),
     }
 
@@ -189,6 +189,16 @@ def _exit_code(last: Ended | None) -> int | None:
         return None
     # A result is only ever accepted from an attempt that ended well.
     return 0 if isinstance(last.fate, e.Commit) else last.fate.exit_code
+
+
+def _result(last: Ended | None) -> View:
+    """How large the result is, and what a large one is called in the store."""
+    commit = last.fate if last is not None and isinstance(last.fate, e.Commit) else None
+    if commit is None:
+        return {"result_bytes": None, "result_digest": None}
+    if commit.stored is None:
+        return {"result_bytes": len(commit.result), "result_digest": None}
+    return {"result_bytes": commit.stored.size, "result_digest": commit.stored.digest.hex()}
 
 
 def _finished_at(past: Past, job: Job, index: Index, state: TaskState) -> str | None:

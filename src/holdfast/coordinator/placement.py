@@ -160,7 +160,7 @@ class Placement:
             job.job_id, granted.slot, spec.kind, spec.target, spec.timeout_ms,
             worker.term_ms, granted.alone, job.count, items, spec.on_disconnect,
             spec.memory_bytes, spec.bundle, spec.cpus_milli, spec.gpus, spec.placing.resources,
-            self.sinks, log_id=self._coordinator.state.log_id,
+            self.sinks, spec.stall_ms, self._coordinator.state.log_id, spec.placing.gang,
         )  # fmt: skip
 
     def _evict(self, eviction: Eviction) -> None:

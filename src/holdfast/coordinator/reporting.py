@@ -10,6 +10,7 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.gangs import Gangs
 from holdfast.coordinator.portions import portions
 from holdfast.coordinator.promises import promise_problem
+from holdfast.coordinator.results import Results
 from holdfast.coordinator.seats import Paces, Worker
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
@@ -32,12 +33,21 @@ Told = tuple[tuple[Verdict, ...], tuple[LeaseId, ...]]
 
 
 class Reporting:
-    def __init__(self, coordinator: Coordinator, read: ReadRecord, paces: Paces) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        read: ReadRecord,
+        paces: Paces,
+        results: Results | None = None,
+    ) -> None:
         self.blame = Blame(Settings().cordon_after)
         self.gangs = Gangs(coordinator.state)
         self._coordinator = coordinator
         self._read = read
         self._paces = paces
+        self._results = results
+        if results is not None:
+            results.in_hand = self.gangs.stored
         # Members of gangs that committed while their workers waited for the others.
         self._committed: dict[LeaseId, None] = {}
         # The names of sinks that effects may be for.
@@ -90,15 +100,18 @@ class Reporting:
         return tuple(verdicts), self.gangs.leases(exchange.done) if exchange.done else ()
 
     def _sort_out(self, done: tuple[Done, ...]) -> tuple[tuple[Done, ...], list[Failed]]:
-        """What may be committed, and attempts that promise what nobody can keep."""
-        if not any(report.owed for report in done):
+        """What may be committed, and attempts that promise what nobody can keep, or whose result
+        nobody could read."""
+        if not any(report.owed or report.stored for report in done):
             return done, []
         fit: list[Done] = []
         unfit: list[Failed] = []
         for report in done:
             job = self._coordinator.state.jobs.get(report.job_id)
             is_gang = job is not None and job.spec.placing.gang
-            problem = promise_problem(report, self.sinks, is_gang=is_gang)
+            problem = self._store_problem(report) or promise_problem(
+                report, self.sinks, is_gang=is_gang
+            )
             if not problem:
                 fit.append(report)
                 continue
@@ -110,6 +123,12 @@ class Reporting:
                 )
             )  # fmt: skip
         return tuple(fit), unfit
+
+    def _store_problem(self, report: Done) -> str:
+        stored, results = report.stored, self._results
+        if stored is None or results is None or results.has(stored):
+            return ""
+        return "its result was stored, and is not in the store any more"
 
     def stop(self, lease: LeaseId) -> Verdict:
         """What a worker is told of a lease that it holds and that is over."""

@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
-from holdfast.coordinator.bundles import FOLDER, Bundles, Collector
+from holdfast.coordinator.bundles import FOLDER, Bundles
 from holdfast.coordinator.clockwork import Clockwork
+from holdfast.coordinator.collecting import Collector
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
@@ -14,6 +15,7 @@ from holdfast.coordinator.fleetnotes import FleetNotes
 from holdfast.coordinator.inspect import Told, told_by, told_in
 from holdfast.coordinator.looped import LoopEngine
 from holdfast.coordinator.ports import Faults, NoFaults
+from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.taking import Taken
@@ -86,7 +88,12 @@ class Served:
             largest_bytes=settings.bundle_bytes,
             quota_bytes=settings.bundles_bytes,
         )
-        self.exchanges = Exchanges(taken.coordinator, taken.recent, term_ms=term_ms)
+        self.results = Results(
+            self.log.path, taken.coordinator.clock.wall, largest_bytes=settings.result_bytes
+        )
+        self.exchanges = Exchanges(
+            taken.coordinator, taken.recent, term_ms=term_ms, results=self.results
+        )
         self.exchanges.adjust(settings)
         self.engine = LoopEngine(taken.coordinator, taken.log, faults or NoFaults())
         self.snapshotter = Snapshotter(
@@ -111,6 +118,7 @@ class Served:
                 self.snapshotter,
                 self.growth,
                 Collector(self.bundles, self.coordinator.state),
+                Collector(self.results, self.coordinator.state),
             )
         )
         self._taken = taken
@@ -121,6 +129,7 @@ class Served:
         something comes next."""
         self.bundles.largest_bytes = settings.bundle_bytes
         self.bundles.quota_bytes = settings.bundles_bytes
+        self.results.largest_bytes = settings.result_bytes
         self.snapshotter.settings = settings
         self.ticker.keep_finished = settings.keep_finished
         self.exchanges.adjust(settings)

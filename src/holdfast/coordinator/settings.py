@@ -5,6 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from holdfast.wire.contents import RESULT_BYTES_MAX
 from holdfast.wire.sinks import AnySink
 
 LEASE_TERM_MS = 15_000
@@ -19,6 +20,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `aging_ms`: how long work waits until it counts as one step more urgent; zero for never.
     `cordon_after`: a worker is cordoned when it fails so many different tasks that then go well
     elsewhere; zero for never.
+    `result_bytes` is how large a result may be.
     `bundle_bytes` is how large a bundle of code may be, `bundles_bytes` all of them together.
     `sinks` are where effects may go, by name."""
 
@@ -28,6 +30,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     keep_finished: int = 10_000
     aging_ms: int = 600_000
     cordon_after: int = 5
+    result_bytes: int = RESULT_BYTES_MAX
     bundle_bytes: int = 64 * 1024 * 1024
     bundles_bytes: int = 4 * 1024 * 1024 * 1024
     sinks: Mapping[str, AnySink] = {}

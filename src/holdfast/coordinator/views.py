@@ -94,6 +94,7 @@ def spec_view(spec: JobSpec) -> View:
         "timeout_ms": spec.timeout_ms or None,
         "job_timeout_ms": spec.job_timeout_ms or None,
         "schedule_timeout_ms": spec.schedule_timeout_ms or None,
+        "stall_timeout_ms": spec.stall_ms or None,
         "cpus": spec.cpus_milli / 1_000,
         "memory_bytes": spec.memory_bytes or None,
         "gpus": spec.gpus,

@@ -53,7 +53,7 @@ class JobSpec(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
     The payload language is the worker's: `kind` and `target` say what runs, and mean nothing here.
     Zero means "no limit" for the times, `NO_LIMIT` for the counts. `bundle` names the code it needs
     by its digest; `on_disconnect` is empty or `STOP`. `user` is who submitted it, where a server
-    knows that.
+    knows that. `stall_ms`: how long an attempt may tell nothing of its progress.
     """
 
     name: str
@@ -78,6 +78,7 @@ class JobSpec(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
     on_disconnect: str = ""
     user: str = ""
     placing: Placing = ANYWHERE
+    stall_ms: int = 0
     retry_budget: RetryBudget = RetryBudget()
     circuit: CircuitPolicy = CircuitPolicy()
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from holdfast.client.task import task
-from holdfast.worker.current import current_job
+from holdfast.worker.seat import current_job
 
 MOMENT_S = 0.02
 
@@ -148,3 +148,12 @@ def speak(n: int) -> int:
     sys.stdout.write(f"{n} is said\n")
     sys.stderr.write(f"{n} is whispered\n")
     return n
+
+
+def filler(n: int, size: int) -> bytes:
+    """So many bytes, which are told apart by `n`."""
+    return bytes([n % 256]) * size
+
+
+def filler_of(item: tuple[int, int]) -> bytes:
+    return filler(*item)

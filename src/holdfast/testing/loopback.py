@@ -13,15 +13,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import IO, Final
 
 from holdfast.core.ids import WorkerId
 from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
-from holdfast.wire.http import Server
+from holdfast.wire.http import Http, Server
 from holdfast.wire.http_async import AsyncHttp
 from holdfast.worker.agent import Agent
 from holdfast.worker.remote import TOO_LATE, Remote, Terms
+from holdfast.worker.results import Place, Spool
+from holdfast.worker.stowing import StowedExecutor
 from holdfast.worker.threads import ThreadExecutor
 
 GREETING: Final = "serving"
@@ -199,6 +202,7 @@ class WorkerThread:
         self._resources = resources
         self._attributes = attributes
         self._name = WorkerId(f"thread-{os.getpid()}-{next(_numbers)}")
+        self._spool = TemporaryDirectory(prefix="holdfast-spool-")
         self._loop = asyncio.new_event_loop()
         self._remote: Remote | None = None
         self._ready = threading.Event()
@@ -212,6 +216,7 @@ class WorkerThread:
     def __exit__(self, *error: object) -> None:
         self._loop.call_soon_threadsafe(self._leave)
         self._thread.join(STOP_S)
+        self._spool.cleanup()
 
     def _leave(self) -> None:
         if self._remote is not None:
@@ -234,19 +239,27 @@ class WorkerThread:
             if self._remote is not None:
                 self._remote.wake()
 
-        executor = ThreadExecutor(self._slots, wake, monotonic_ms)
+        asking = Http(self._server)
+        place = Place(self._spool.name, is_spool=True)
+        threads = ThreadExecutor(self._slots, wake, monotonic_ms, results=place)
+        executor = StowedExecutor(threads, Spool(Path(self._spool.name)), asking, wake)
         executor.start()
         capacity = Capacity(self._slots, self._slots * 1_000, 2**40, 0, self._resources)
         hello = Hello("loopback", os.getpid(), "test", "", self._attributes)
         agent = Agent(self._name, time.time_ns() // 1_000_000, executor, capacity, hello=hello)
         self._remote = Remote(
-            agent, carry, clock_ms=monotonic_ms, tell=lambda line: None, terms=Terms()
+            agent,
+            executor.carrying(carry),
+            clock_ms=monotonic_ms,
+            tell=lambda line: None,
+            terms=Terms(),
         )
         self._ready.set()
         try:
             await self._remote.work()
         finally:
             await http.close()
+            asking.close()
 
 
 def monotonic_ms() -> int:

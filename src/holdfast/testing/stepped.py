@@ -122,6 +122,12 @@ class SteppedExecutor:
             self._lanes[number] = deque(attempt for attempt in lane if attempt not in ended)
             self._harvest.released.extend(_released(attempt) for attempt in ended)
 
+    def drain(self) -> None:
+        """Nobody here can be told."""
+
+    def answer(self, lease_id: LeaseId, why: str) -> None:
+        """Nobody here commits before its end."""
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         self._ends_ms = ends_ms
 

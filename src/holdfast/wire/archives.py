@@ -11,7 +11,6 @@ device, an owner, a mode or a time: what cannot be said need not be refused.
 
 import struct
 import unicodedata
-from hashlib import blake2b
 from typing import Final
 
 from msgspec import Struct
@@ -23,8 +22,6 @@ FOLDER: Final = b"d"
 FILE: Final = b"f"
 PROGRAM: Final = b"x"
 END: Final = b"e"
-
-DIGEST_BYTES: Final = 32
 
 JOINERS: Final = frozenset("\u200c\u200d")
 """Invisible characters that some languages cannot be written without."""
@@ -50,16 +47,6 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 LIMITS: Final = Limits()
-
-
-def new_digest() -> blake2b:
-    """What names a bundle, fed with the bytes of its archive."""
-    return blake2b(digest_size=DIGEST_BYTES)
-
-
-def is_digest(text: str) -> bool:
-    """Whether this is a digest as it is written: in small hexadecimal digits."""
-    return len(text) == 2 * DIGEST_BYTES and all(sign in "0123456789abcdef" for sign in text)
 
 
 def path_problem(path: str, limits: Limits = LIMITS) -> str:

@@ -67,7 +67,8 @@ class Submit(Body):
     that so many tasks may hold at once, `spread` is `pack` or `spread`. A `gang` starts whole.
     It comes after what `after` names; `on_failed_parent` says what becomes of it where that cannot
     be: `fail` or `wait`. With its `parent` it ends, unless `detached`. `must_fit`: refused where no
-    worker that is there could ever run it. Who asks is told by the token.
+    worker that is there could ever run it. Who asks is told by the token. An attempt that tells no
+    progress for `stall_timeout`, or as a command prints nothing, has failed.
     """
 
     kind: str = "command"
@@ -86,6 +87,7 @@ class Submit(Body):
     timeout: str = ""
     job_timeout: str = ""
     schedule_timeout: str = ""
+    stall_timeout: str = ""
     cpus: float = 1.0
     memory: str = ""
     gpus: int = 0
@@ -151,6 +153,7 @@ class Edits(Body):
     timeout: str | UnsetType = UNSET
     job_timeout: str | UnsetType = UNSET
     schedule_timeout: str | UnsetType = UNSET
+    stall_timeout: str | UnsetType = UNSET
     cpus: float | UnsetType = UNSET
     memory: str | UnsetType = UNSET
     gpus: int | UnsetType = UNSET
@@ -226,11 +229,14 @@ class Watch(Body):
 
 
 class Outcome(Struct, kw_only=True):
-    """How a task ended: its result, or what it ended with."""
+    """How a task ended: its result, or what it ended with. A large result is told by its digest
+    and its size; `GET /tasks/JOB/INDEX/result` has its bytes."""
 
     index: int
     state: str
     result: bytes | None = None
+    result_digest: str = ""
+    result_bytes: int = 0
     error: str = ""
     traceback: str = ""
     exit_code: int | None = None

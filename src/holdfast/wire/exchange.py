@@ -15,9 +15,14 @@ from holdfast.wire.delivery import Bounced, DebtName, Origin, Parcel
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 """What a verdict says. Final, each of them."""
 
+NOT_STORED = "not_stored"
+"""The code of the no to an exchange with a large result that has to be brought first, or again:
+nothing of it was taken, and the very same may be sent after that."""
+
 __all__ = [
     "COMMITTED",
     "LEASE_LOST",
+    "NOT_STORED",
     "REFUSED",
     "Capacity",
     "Done",
@@ -55,7 +60,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     it needs, which the worker fetches; empty for none. `cpus_milli`, `memory_bytes` and `gpus` are
     what an attempt takes of the worker for as long as it really runs. `sinks` are the names that an
     effect may be given. `stall_ms`: an attempt that tells no progress for so long has failed.
-    `log_id` names the log that the leases are of.
+    `log_id` names the log that the leases are of. Of a `gang` all commit together.
     """
 
     job_id: JobId
@@ -76,6 +81,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     sinks: tuple[str, ...] = ()
     stall_ms: int = 0
     log_id: str = ""
+    gang: bool = False
 
 
 class Lingering(Struct, frozen=True, array_like=True, gc=False):

@@ -79,6 +79,13 @@ class Http:
         while the server is away."""
         self._answer(self._ask("PUT", path, file=(content, size)), dict)
 
+    def fetch(self, path: str) -> bytes:
+        """What is there, as it is."""
+        heard = self._ask("GET", path)
+        if heard.status >= 400:
+            raise rejection(heard)
+        return heard.content
+
     @contextmanager
     def stream(self, path: str, *, idle_s: float, **query: Any) -> Iterator[Iterator[bytes]]:
         """An answer that does not end: its bytes as they come; silence for `idle_s` breaks it."""

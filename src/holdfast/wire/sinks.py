@@ -173,14 +173,24 @@ class HttpSink(Sink, frozen=True, tag="http"):
 
 
 class FunctionSink(Sink, frozen=True, tag="function"):
-    """Calls the Python function `target`, written `module:function`, with an `Effect`."""
+    """Calls the Python function `target`, written `module:function`, with an `Effect`. For `open`
+    it may be the function itself."""
 
     usual: ClassVar[str] = WORKERS
 
-    target: str
+    target: Any
 
     def _check(self) -> None:
-        check_target(self.target, "target")
+        if isinstance(self.target, str):
+            check_target(self.target, "target")
+        elif not callable(self.target):
+            raise ValueError(f"target={self.target!r} must be of the form module:function")
+
+    def shown(self) -> dict[str, Any]:
+        if isinstance(self.target, str):
+            return super().shown()
+        name = getattr(self.target, "__qualname__", repr(self.target))
+        return structs.replace(self, target=f"here:{name}").shown()
 
 
 class PostgresSink(Sink, frozen=True, tag="postgres"):

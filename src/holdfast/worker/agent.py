@@ -27,6 +27,7 @@ from holdfast.wire.exchange import (
     is_empty,
 )  # fmt: skip
 from holdfast.worker.authority import SIGNS_A_TERM, Authority
+from holdfast.worker.early import EarlyCommits
 from holdfast.worker.executor import Executor, Harvest, Running
 from holdfast.worker.parcels import Parcels
 
@@ -80,6 +81,7 @@ class Agent:
         self._kept: dict[LeaseId, Done] = {}
         self._failed: list[Failed] = []
         self._released: list[Released] = []
+        self._early = EarlyCommits(executor, self.parcels)
 
     @property
     def seen(self) -> int:
@@ -102,7 +104,7 @@ class Agent:
         started = self._started(now_ms)
         if waiting is not None:
             reports = self._done or self._failed or self._released or started
-            has_reports = bool(reports) or self.parcels.has_news()
+            has_reports = bool(reports or self._early.progress) or self.parcels.has_news()
             if not has_reports and not self._has_changed(waiting, now_ms):
                 return None
         self._number += 1
@@ -116,9 +118,9 @@ class Agent:
         self._must_speak = False
         self._authority.sent(self._number, now_ms)
         done = self._done_within_bounds()
-        lingering = self.executor.lingering()
         # What has a result that does not fit this time is still ours.
         unsent = [report.lease_id for report in self._done[len(done) :]]
+        lingering = tuple(it for it in self.executor.lingering() if it.lease_id not in unsent)
         self._under_way = Exchange(
             self.worker,
             self.incarnation,
@@ -136,6 +138,8 @@ class Agent:
             lingering,
             self._is_leaving,
             *self.parcels.tell(now_ms),
+            tuple(self._early.progress.values()),
+            self.parcels.asking,
         )
         return self._under_way
 
@@ -151,6 +155,7 @@ class Agent:
     def drain(self) -> None:
         """Take nothing more and give back what has not begun; what runs may end."""
         self.draining = True
+        self.executor.drain()
         self._give_back()
         self.parcels.give_back()
 
@@ -178,7 +183,8 @@ class Agent:
             self._kept.update({d.lease_id: d for d in sent.done if d.lease_id in kept})
             self._failed = self._failed[len(sent.failed) :]
             self._released = self._released[len(sent.released) :]
-            self.parcels.answered(sent)
+            self.parcels.answered(sent, reply, self._kept.values())
+            self._early.heard(sent, reply.verdicts, now_ms)
         if reply.who and self._kept:
             # Whoever kept them is gone: the one that asks has to hear of them again.
             self._done = [*self._kept.values(), *self._done]
@@ -210,6 +216,7 @@ class Agent:
             self._report_bytes = max(1, whole // 2)
             return
         report = self._done.pop(0)
+        self._early.refuse(report.lease_id, "its result is larger than the server takes")
         self._failed.append(
             Failed(
                 report.job_id, report.index, report.lease_id, report.ran_ms, "failed",
@@ -222,11 +229,8 @@ class Agent:
 
         A start announces itself to nobody, so while any is outstanding it is looked for.
         """
-        dues = [
-            running.since_ms + running.timeout_ms
-            for running in self.executor.running()
-            if running.timeout_ms
-        ]
+        dues = [due for running in self.executor.running() if (due := running.due_ms())]
+        dues += self._early.dues()
         if len(self._held) > len(self._told):
             dues.append(now_ms + START_REPORT_MS)
         dues.append(self.parcels.next_due())
@@ -249,9 +253,12 @@ class Agent:
 
     def is_idle(self) -> bool:
         """Nothing is held, nothing waits to be told."""
-        return not (
-            self._held or self._done or self._kept or self._failed or self._released
-        ) and self.parcels.is_idle()
+        is_busy = self._held or self._kept or self.has_unsaid()
+        return not is_busy and self.parcels.is_idle()
+
+    def has_unsaid(self) -> bool:
+        """Whether ends of attempts wait to be told, or to be heard."""
+        return bool(self._done or self._failed or self._released)
 
     def finish(self, grace_ms: int) -> None:
         """Stop starting, wait for what runs, and have everything that is left reported."""
@@ -311,7 +318,7 @@ class Agent:
             return self._done
         total = 0
         for count, report in enumerate(self._done):
-            total += len(report.result)
+            total += len(report.result) + sum(len(entry.body) for entry in report.owed)
             if total > self._report_bytes and count:
                 return self._done[:count]
         return self._done
@@ -354,11 +361,13 @@ class Agent:
         return started
 
     def _gather(self, now_ms: int) -> None:
-        self.parcels.gather()
+        self.parcels.gather(now_ms)
         self._absorb(self.executor.harvest())
+        self._early.mind(now_ms)
         for running in self.executor.running():
-            if running.timeout_ms and now_ms - running.since_ms >= running.timeout_ms:
-                self._time_out(running, now_ms)
+            trouble = running.trouble_at(now_ms)
+            if trouble:
+                self._time_out(running, now_ms, trouble)
 
     def _absorb(self, harvest: Harvest) -> None:
         held = self._held
@@ -366,23 +375,17 @@ class Agent:
         self._done += [report for report in harvest.done if let_go(report.lease_id, None)]
         self._failed += [report for report in harvest.failed if report.lease_id in held]
         self._released += [report for report in harvest.released if report.lease_id in held]
+        if harvest.early or harvest.left or harvest.progress:
+            self._done += self._early.absorb(harvest, held)
 
-    def _time_out(self, running: Running, now_ms: int) -> None:
+    def _time_out(self, running: Running, now_ms: int, trouble: str) -> None:
         self.executor.stop(running.lease_id)
         self._absorb(self.executor.harvest())
         if any(done.lease_id == running.lease_id for done in self._done):
             return  # It ended while it was being stopped: the result stands.
+        ran_ms, told = now_ms - running.since_ms, ("timed_out", trouble, "", None)
         self._failed.append(
-            Failed(
-                running.job_id,
-                running.index,
-                running.lease_id,
-                now_ms - running.since_ms,
-                "timed_out",
-                f"it took longer than its timeout of {running.timeout_ms / 1_000:g} s",
-                "",
-                None,
-            )
+            Failed(running.job_id, running.index, running.lease_id, ran_ms, *told)
         )
 
     def _drop(self, lease_id: LeaseId) -> None:

@@ -19,7 +19,8 @@ from typing import BinaryIO, Final
 
 from msgspec import Struct
 
-from holdfast.wire.archives import LIMITS, Limits, is_digest, new_digest
+from holdfast.wire.archives import LIMITS, Limits
+from holdfast.wire.contents import is_digest, new_digest
 from holdfast.wire.http import Http, Rejected, Unreachable
 from holdfast.worker.unpacking import UNFINISHED, BadBundle, discard, sweep, unpack
 

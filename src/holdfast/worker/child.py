@@ -17,21 +17,26 @@ import threading
 import time
 from collections import deque
 from queue import SimpleQueue
+from types import FrameType
 from typing import Final
 
 from holdfast.core.ids import LeaseId, WorkerId
-from holdfast.wire.exchange import Run
+from holdfast.wire.exchange import Done, Progress, Run
 from holdfast.worker import frames
 from holdfast.worker.bearings import Bearings
 from holdfast.worker.bell import Bell
 from holdfast.worker.calls import Calls, raising
 from holdfast.worker.copies import Original, end_copy
+from holdfast.worker.executor import Left
 from holdfast.worker.frames import Broke, Doom, Ran, Withdrawn, array_of, encode, frame
 from holdfast.worker.functions import MissingGuard
 from holdfast.worker.lanes import Entry
 from holdfast.worker.payloads import Bound
 from holdfast.worker.printing import Ends, Prints
+from holdfast.worker.results import INLINE_BYTES, Place, keeper_of
+from holdfast.worker.seat import Promises, Seat, enter, lost, promised
 from holdfast.worker.slate import NO_LEASE, Slate
+from holdfast.worker.staging import Bench, Workbench
 from holdfast.worker.troubles import describe
 
 # The parent gives the child its own search path, so that both import the same code. The program's
@@ -46,6 +51,33 @@ BUNDLE_VARIABLE: Final = "HOLDFAST_BUNDLE"
 _PR_SET_PDEATHSIG: Final = 1
 
 
+class Ending:
+    """Whether this process was asked to end. It ends at once, unless its task has looked before:
+    then the task is told, and has until its parent's patience is at an end."""
+
+    def __init__(self) -> None:
+        self.is_heeded = False
+        self._is_asked = False
+
+    def is_asked(self) -> bool:
+        may_heed = threading.current_thread() is threading.main_thread()
+        # A task that minds the signal itself goes on doing so.
+        if may_heed and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            self.is_heeded = True
+            signal.signal(signal.SIGTERM, self._asked)
+        return self._is_asked
+
+    def was_asked(self) -> bool:
+        """The task that looked is over; the next may not look. Said before it is found out, so that
+        whoever asks in between is obeyed."""
+        self.is_heeded = False
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        return self._is_asked
+
+    def _asked(self, number: int, frame: FrameType | None) -> None:
+        self._is_asked = True
+
+
 class Child:
     """The lane inside the child. One lock guards the socket, the slate and who owns a task."""
 
@@ -57,9 +89,13 @@ class Child:
         dooms: bool,
         prints: Prints | None = None,
         worker: WorkerId,
+        results: Place | None = None,
+        bench: Bench | None = None,
     ) -> None:
         self._link = link
         self._bearings = Bearings(worker)
+        self.keep = keeper_of(results)
+        self.workbench = Workbench(bench)
         self._dooms = dooms
         self._prints = prints
         self._slate = slate
@@ -73,6 +109,12 @@ class Child:
         self._prepared: Run | None = None
         self._call: Bound | None = None
         self._obstacle: MissingGuard | None = None
+        # The task under way, as its context sees it.
+        self.worker: str = worker
+        self.current: Seat | None = None
+        self.context: Promises | None = None
+        self._verdicts: SimpleQueue[str] = SimpleQueue()
+        self._ending = Ending()
 
     def work(self) -> None:
         """Run tasks until the parent says leave."""
@@ -89,7 +131,38 @@ class Child:
                 continue
             outcome = self._perform(entry, now_ns)
             now_ns = time.monotonic_ns()
+            self.current = None
+            if self.context is not None:
+                self.context = None
+            if self._ending.is_heeded and self._ending.was_asked():
+                # Its task was given time to end in good order, and that was all.
+                if outcome is not None:
+                    self._say(frames.OUTCOMES, array_of(1, outcome))
+                end_with_everything_started()
         self._calls.close()
+
+    # What the task that runs here asks, in whatever thread.
+
+    def clock_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def is_stopping(self, lease_id: LeaseId) -> bool:
+        return self._ending.is_asked()
+
+    def tell(self, progress: Progress) -> None:
+        self._say(frames.PROGRESS, encode(progress))
+
+    def commit(self, done: Done) -> str:
+        self._say(frames.COMMIT, encode(done))
+        return self._verdicts.get()
+
+    def left(self, lease_id: LeaseId, error: str) -> None:
+        self._say(frames.LEFT, encode(Left(lease_id, error)))
+
+    def _say(self, kind: int, body: bytes) -> None:
+        with self._lock:
+            self._flush()
+            self._send(kind, body)
 
     def flush(self) -> None:
         """Send what stands on the slate."""
@@ -127,6 +200,8 @@ class Child:
                 self._send(frames.WITHDRAWN, encode(Withdrawn(asked=asked, taken=taken)))
         elif kind == frames.LEAVE:
             self._tokens.put(False)
+        elif kind == frames.VERDICT:
+            self._verdicts.put(frames.decode_verdict(body).why)
 
     def _next(self, outcome: bytes | None, now_ns: int) -> Entry | None:
         """Write down how the last task ended and name the next one, in one step.
@@ -180,17 +255,27 @@ class Child:
         if self._call is None:
             self._refuse(item.lease_id)
             return None
+        self.current = seat = (entry, began_ns // 1_000_000, self)
+        enter(seat)
         try:
             self._bearings.take(run, item)
             result = self._call(item)
             if self._original.is_copy:
                 end_copy(None)
+            stored = None
+            if len(result) > INLINE_BYTES:
+                stored, result = self.keep(item.lease_id, result), b""
+            owed = () if self.context is None else promised(self, seat)
             ran_us = (time.monotonic_ns() - began_ns) // 1000
-            return encode(Ran(item.lease_id, ran_us, result, self._printed()))
+            return encode(Ran(item.lease_id, ran_us, result, self._printed(), owed, stored))
         except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
             trouble = describe(error)
             if self._original.is_copy:
                 end_copy(trouble)
+            lost(self, seat, error)
+            if self._ending.is_heeded and self._ending.is_asked():
+                # It knew that it must end, and so did not come to its own: nobody's fault.
+                return None
             ran_us = (time.monotonic_ns() - began_ns) // 1000
             told = (trouble.error, trouble.traceback, trouble.exit_code)
             return encode(Broke(item.lease_id, ran_us, *told, self._printed()))
@@ -272,7 +357,10 @@ def main() -> None:
     if prints is not None:
         slate.mark(prints.ends)
     worker = WorkerId(setup.worker)
-    child = Child(link, slate, dooms=setup.dooms, prints=prints, worker=worker)
+    child = Child(
+        link, slate, dooms=setup.dooms, prints=prints, worker=worker, results=setup.results,
+        bench=setup.bench,
+    )
     threading.Thread(
         target=child.listen, args=(stream,), name="holdfast-listen", daemon=True
     ).start()

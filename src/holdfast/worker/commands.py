@@ -35,7 +35,7 @@ from holdfast.worker.errands import (
     decode_ended,
     framed,
 )
-from holdfast.worker.executor import Harvest, Running
+from holdfast.worker.executor import Harvest, Running, merge
 from holdfast.worker.fates import fate_of_command
 from holdfast.worker.lanes import Entry, Leases, Outcome, failed, released
 from holdfast.worker.masking import Mask
@@ -60,10 +60,17 @@ class CommandLane:
         self.current: Entry | None = None
         self.prepared: Prepared | None = None
         self.since_ms = 0
+        self.printed = 0
 
     @property
     def lease(self) -> LeaseId | None:
         return None if self.current is None else self.current[1].lease_id
+
+    def prints_more(self) -> bool:
+        """Whether it has printed something since this was asked last."""
+        before = self.printed
+        self.printed = 0 if self.prepared is None else self.prepared.printed_bytes()
+        return self.printed > before
 
 
 class Gone(Struct, frozen=True):
@@ -209,11 +216,16 @@ class CommandExecutor:
         return self._leases.settle(outcomes)
 
     def running(self) -> list[Running]:
-        return [
-            self._leases.running(lane.current, lane.since_ms)
-            for lane in self._lanes
-            if lane.current is not None and not self._leases.is_given_up(lane.current[1].lease_id)
-        ]
+        found: list[Running] = []
+        for lane in self._lanes:
+            if lane.current is None or self._leases.is_given_up(lane.current[1].lease_id):
+                continue
+            run, item = lane.current
+            if run.stall_ms and lane.prints_more():
+                # What it prints is all that a command tells of itself.
+                self._leases.note_life(item.lease_id, self._clock_ms())
+            found.append(self._leases.running(lane.current, lane.since_ms))
+        return found
 
     def recall(self, lease_ids: frozenset[LeaseId]) -> None:
         for lane in self._lanes:
@@ -233,6 +245,12 @@ class CommandExecutor:
     def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
         self.recall(frozenset((lease_id,)))
         self._halt(lease_id, grace_ms)
+
+    def drain(self) -> None:
+        """A command is asked when it is ended."""
+
+    def answer(self, lease_id: LeaseId, why: str) -> None:
+        """A command commits when it has ended."""
 
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         offset = time.monotonic_ns() // 1_000_000 - self._clock_ms()
@@ -264,8 +282,7 @@ class CommandExecutor:
                 self.forget(pid)
             link.close()
         last = self.harvest()
-        left = [released(entry, started=True) for entry in self._leases.wanted()]
-        last.released.extend(self._leases.settle(left).released)
+        merge(last, self._leases.gather_last(deque(), deque()))
         return last
 
     # Beginning and ending.
@@ -287,6 +304,7 @@ class CommandExecutor:
                 self._wake()
                 continue
             lane.current, lane.prepared, lane.since_ms = entry, prepared, self._clock_ms()
+            lane.printed = 0
 
     def _open_outlet(self, entry: Entry, prepared: Prepared) -> None:
         if self._outlet is None:

@@ -1,6 +1,7 @@
 """A thread that delivers what is for one place, one parcel after another."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from typing import Final
@@ -9,7 +10,7 @@ from msgspec import structs
 
 from holdfast.core.owed import EFFECT, FILE
 from holdfast.wire.delivery import Bounced, DebtName, Parcel
-from holdfast.wire.sinks import AnySink, FileSink, FunctionSink, HttpSink
+from holdfast.wire.sinks import AnySink, FileSink, FunctionSink, HttpSink, PostgresSink
 from holdfast.worker.delivering import GIVEN_BACK, Place, sink_in
 from holdfast.worker.placing import place_files
 from holdfast.worker.sinks.file import FileOutlet
@@ -23,12 +24,20 @@ TOGETHER_MAX: Final = 1_000
 IDLE_S: Final = 60.0
 """A sink that is not used for so long is closed, and opened again when it is."""
 
-Tell = Callable[[Place, DebtName, Bounced | None], None]
+TOLD_NS: Final = 2_000_000
+"""What comes at once is told together; what took longer than this is told by itself."""
+
+Word = tuple[DebtName, Bounced | None]
+"""A delivery and what became of it; None for well."""
+
+Tell = Callable[[Place, list[Word]], None]
 
 
 class Courier:
     """`tell` is told what became of each delivery, and `alive` that something goes on, both in
-    this thread. `own_places` are file systems that are surely those of this machine."""
+    this thread. What the code of users has done is told before more of it runs: it may take this
+    process down, and what went before is not to be blamed. `own_places` are file systems that are
+    surely those of this machine."""
 
     def __init__(
         self,
@@ -87,14 +96,11 @@ class Courier:
 
     def _deliver(self, parcel: Parcel) -> None:
         settled: set[DebtName] = set()
+        words: list[Word] = []
+        why = GIVEN_BACK
         try:
             if not self._stopping.is_set():
-                for delivery, outcome in self._outcomes(parcel):
-                    settled.add(delivery.name)
-                    self._tell(self._place, delivery.name, outcome)
-                    if self._stopping.is_set():
-                        break
-            why = GIVEN_BACK
+                self._go_round(parcel, settled, words)
         except Exception as error:  # noqa: BLE001 - it is told, as what it is: ours
             self._close()
             why = describe(error).error
@@ -103,7 +109,25 @@ class Courier:
                 is_first = why is not GIVEN_BACK and not settled
                 settled.add(delivery.name)
                 bounced = Bounced(delivery.name, why) if is_first else untried(delivery, why)
-                self._tell(self._place, delivery.name, bounced)
+                words.append((delivery.name, bounced))
+        self._say(words)
+
+    def _go_round(self, parcel: Parcel, settled: set[DebtName], words: list[Word]) -> None:
+        is_risky = parcel.kind == EFFECT and runs_code(sink_in(parcel))
+        told_at = time.monotonic_ns()
+        for delivery, outcome in self._outcomes(parcel):
+            settled.add(delivery.name)
+            words.append((delivery.name, outcome))
+            if is_risky or time.monotonic_ns() - told_at > TOLD_NS:
+                self._say(words)
+                told_at = time.monotonic_ns()
+            if self._stopping.is_set():
+                return
+
+    def _say(self, words: list[Word]) -> None:
+        if words:
+            self._tell(self._place, words[:])
+            words.clear()
 
     def _outcomes(self, parcel: Parcel) -> Iterator[Outcome]:
         if parcel.kind == EFFECT:
@@ -131,6 +155,13 @@ class Courier:
         if self._open is not None:
             self._open[1].close()
             self._open = None
+
+
+def runs_code(sink: AnySink) -> bool:
+    """Whether code of users runs in it."""
+    if isinstance(sink, PostgresSink):
+        return bool(sink.function)
+    return isinstance(sink, FunctionSink)
 
 
 def together(parcels: list[Parcel]) -> list[Parcel]:

@@ -1,21 +1,28 @@
-"""Which job the code belongs to that is running: told by its environment, or in a thread by its
-lane."""
+"""Which task the code belongs to that is running: told by its lane, or by its environment."""
 
 import os
-from contextvars import ContextVar
 from typing import Final
 
-JOB_VARIABLE: Final = "HOLDFAST_JOB_ID"
+from holdfast.worker.context import Context, Ids, context_of
+from holdfast.worker.errors import NotInTask
+from holdfast.worker.seat import current_seat
 
-# A thread has no environment of its own.
-_JOB: Final[ContextVar[str]] = ContextVar("holdfast_job", default="")
+OUTSIDE: Final = (
+    "this is not part of a task: holdfast.current() is for code that a worker runs. In a thread "
+    "that the task has started, hand over what it gave you there."
+)
 
 
-def enter_job(job_id: str) -> None:
-    """What this thread runs from now on belongs to this job."""
-    _JOB.set(job_id)
+def current() -> Context:
+    """The task that the caller is part of; `NotInTask` outside any.
 
-
-def current_job() -> str:
-    """The job that the caller is part of; empty outside any."""
-    return _JOB.get() or os.environ.get(JOB_VARIABLE, "")
+    In a function that a worker runs: everything a task may ask and promise. In a command, or in
+    what a function has started without its context variables: who it is.
+    """
+    seat = current_seat()
+    if seat is not None:
+        return context_of(seat)
+    try:
+        return Context(Ids.of_environment(os.environ), None)
+    except (KeyError, ValueError):
+        raise NotInTask(OUTSIDE) from None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from holdfast.wire.delivery import Bounced, DebtName, Parcel
-from holdfast.worker.courier import Courier
+from holdfast.worker.courier import Courier, Word
 from holdfast.worker.delivering import GIVEN_BACK, InHand, Place, Settled, given_up, place_of
 from holdfast.worker.sinks.function import Functions
 from holdfast.worker.sinks.outlet import untried
@@ -98,8 +98,8 @@ class ThreadDeliverer:
         return last
 
     def _courier(self, place: Place) -> Courier:
-        def tell(where: Place, name: DebtName, bounced: Bounced | None) -> None:
-            self._said.append((courier, where, name, bounced))
+        def tell(where: Place, words: list[Word]) -> None:
+            self._said.extend((courier, where, *word) for word in words)
             self._ring()
 
         courier = Courier(place, tell, self._go_on, self._functions, self._own_places)

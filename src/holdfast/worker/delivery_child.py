@@ -1,7 +1,7 @@
 """The delivery process: it runs sinks apart from whoever exchanges, and can be killed.
 
 It was exec'd, never forked, leads a group of its own and dies with its parent. A thread a place
-delivers; the main thread tells the parent, another listens to it.
+delivers and tells the parent; another listens to it.
 """
 
 import os
@@ -10,13 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from queue import Empty, SimpleQueue
 from typing import BinaryIO, Final
 
-from holdfast.wire.delivery import Bounced, DebtName, Parcel
+from holdfast.wire.delivery import Parcel
 from holdfast.worker import delivery_frames as frames
 from holdfast.worker.child import die_with, end_with_everything_started, listen_to_signals
-from holdfast.worker.courier import Courier
+from holdfast.worker.courier import Courier, Word
 from holdfast.worker.delivering import Place, place_of
 from holdfast.worker.delivery_frames import Ended
 from holdfast.worker.frames import HEAD, encode, frame
@@ -26,31 +25,18 @@ BOOT: Final = (
     "from holdfast.worker.delivery_child import main; main()"
 )
 ALIVE_S: Final = 1.0
-TOGETHER_MAX: Final = 2_000
 
 
 class Post:
-    """The couriers of this process, and what they say."""
+    """The couriers of this process. Each tells the parent itself, before it goes on."""
 
     def __init__(self, link: socket.socket, own_places: tuple[str, ...]) -> None:
+        self.is_over = threading.Event()
         self._link = link
+        self._speaking = threading.Lock()
         self._own_places = own_places
         self._couriers: dict[Place, Courier] = {}
-        self._said: SimpleQueue[Ended | Place | None] = SimpleQueue()
         self._alive_at: dict[Place, float] = {}
-
-    def tell(self) -> None:
-        """Pass on what couriers say, until the parent says leave and all is over."""
-        while True:
-            said = [self._said.get(), *self._waiting()]
-            ended = [each for each in said if isinstance(each, Ended)]
-            if ended:
-                self._link.sendall(frame(frames.SETTLED, encode(ended)))
-            for each in said:
-                if isinstance(each, tuple):
-                    self._link.sendall(frame(frames.ALIVE, encode(each)))
-            if None in said:
-                return
 
     def listen(self, stream: BinaryIO) -> None:
         """Obey the parent until it is gone, and never outlive it or this thread."""
@@ -71,7 +57,7 @@ class Post:
             place = place_of(parcel)
             if place not in self._couriers:
                 self._couriers[place] = Courier(
-                    place, self._ended, self._goes_on, {}, self._own_places
+                    place, self._tell, self._goes_on, {}, self._own_places
                 )
             self._couriers[place].give(parcel)
 
@@ -80,23 +66,25 @@ class Post:
             courier.leave()
         for courier in self._couriers.values():
             courier.join()
-        self._said.put(None)
+        self.is_over.set()
 
-    def _ended(self, place: Place, name: DebtName, bounced: Bounced | None) -> None:
-        self._said.put(Ended(*place, name, bounced))
+    def _tell(self, place: Place, words: list[Word]) -> None:
+        ended = [Ended(*place, *word) for word in words]
+        self._send(frames.SETTLED, encode(ended))
 
     def _goes_on(self, place: Place) -> None:
         now = time.monotonic()
         if now >= self._alive_at.get(place, 0) + ALIVE_S:
             self._alive_at[place] = now
-            self._said.put(place)
+            self._send(frames.ALIVE, encode(place))
 
-    def _waiting(self) -> Iterator[Ended | Place | None]:
-        for _ in range(TOGETHER_MAX):
+    def _send(self, kind: int, body: bytes) -> None:
+        with self._speaking:
             try:
-                yield self._said.get_nowait()
-            except Empty:
-                return
+                self._link.sendall(frame(kind, body))
+            except OSError:
+                # Nobody is there to hear it.
+                end_with_everything_started()
 
 
 def read_frames(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -124,4 +112,4 @@ def main() -> None:
     listening = threading.Thread(target=post.listen, args=(stream,), name="holdfast-listen")
     listening.daemon = True
     listening.start()
-    post.tell()
+    post.is_over.wait()

@@ -22,13 +22,12 @@ from holdfast.worker.fates import crash_report, ending, fate_of
 from holdfast.worker.frames import Broke, Ran, array_of
 from holdfast.worker.guarding import Guardian
 from holdfast.worker.kept import KeptLane, balance, lanes_of, report_of
-from holdfast.worker.lanes import Entry, Outcome, failed, released
-from holdfast.worker.orders import Assign, Order, Recall, Retire, Stop
+from holdfast.worker.lanes import Aside, Entry, Outcome, failed, released
+from holdfast.worker.orders import Answer, Assign, Order, Recall, Retire, Stop
 from holdfast.worker.slate import NO_LEASE
 from holdfast.worker.warm import Start, WarmChild
 
 BARREN_MAX: Final = 3
-SPAWN_BACKOFF_S: Final = 0.1
 
 
 class Keeper:
@@ -44,6 +43,7 @@ class Keeper:
     ) -> None:
         self.lanes = lanes_of(slots)
         self.outcomes: deque[Outcome] = deque()
+        self.asides: deque[Aside] = deque()
         # Kind and message of what keeps everything from running.
         self.doom: tuple[str, str] | None = None
         self._wake = wake
@@ -151,8 +151,12 @@ class Keeper:
             elif isinstance(order, Retire):
                 self.lanes[order.slot].is_retired = True
                 self._has_news = True
+            elif isinstance(order, Answer):
+                for lane in self.lanes:
+                    lane.answer(order.lease_id, order.why)
             else:
-                self._close(order.deadline)
+                self._closing_at = order.deadline
+                self._let_go_of_everything()
 
     def _assign(self, run: Run, entries: list[Entry]) -> None:
         if self._is_ending:
@@ -176,10 +180,6 @@ class Keeper:
                     self._end(lane, order.grace_s)
                 else:
                     lane.ask_back([lease_id])
-
-    def _close(self, deadline: float) -> None:
-        self._closing_at = deadline
-        self._let_go_of_everything()
 
     # What children say.
 
@@ -207,6 +207,9 @@ class Keeper:
             elif kind == frames.WITHDRAWN:
                 withdrawn = frames.decode_withdrawn(body)
                 self._take_back(lane, withdrawn.asked, withdrawn.taken)
+            elif kind in frames.ASIDES:
+                self.asides.append(lane.hear(kind, body))
+                self._has_news = True
             elif kind == frames.DOOM:
                 doom = frames.decode_doom(body)
                 self._give_back(lane, doom.lease_id)
@@ -315,9 +318,7 @@ class Keeper:
         self._has_news = True
 
     def _count_barren(self, lane: KeptLane, how: str) -> None:
-        lane.barren += 1
-        lane.spawn_at = time.monotonic() + SPAWN_BACKOFF_S * 4 ** (lane.barren - 1)
-        if lane.barren >= BARREN_MAX:
+        if lane.count_barren(time.monotonic()) >= BARREN_MAX:
             self._despair(
                 "ChildrenCannotStart",
                 f"processes for tasks cannot be started: {BARREN_MAX} in a row were of no use; "
@@ -393,7 +394,7 @@ class Keeper:
     def _forget(self, lane: KeptLane, lease_id: LeaseId) -> None:
         self._recalled.discard(lease_id)
         self._unwanted.discard(lease_id)
-        lane.asked_back.discard(lease_id)
+        lane.forget(lease_id)
 
     def _is_over(self) -> bool:
         return self._closing_at is not None and all(lane.child is None for lane in self.lanes)

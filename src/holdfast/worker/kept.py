@@ -14,8 +14,8 @@ from holdfast.core.ids import JobId, LeaseId
 from holdfast.core.spec import STOP
 from holdfast.wire.exchange import Done, Run
 from holdfast.worker import frames
-from holdfast.worker.frames import Broke, Ran, Withdraw, encode
-from holdfast.worker.lanes import STEAL_MAX, Entry, Outcome, failed
+from holdfast.worker.frames import Broke, Ran, Said, Withdraw, encode
+from holdfast.worker.lanes import STEAL_MAX, Aside, Entry, Outcome, failed
 from holdfast.worker.printing import Ends
 from holdfast.worker.prints import LanePrints
 from holdfast.worker.slate import Slate, shared_file
@@ -26,6 +26,7 @@ HELPING_US: Final = 20_000
 WINDOW_FIRST: Final = 4
 WINDOW_LEAST: Final = 2
 WINDOW_MOST: Final = 1024
+SPAWN_BACKOFF_S: Final = 0.1
 
 
 class KeptLane:
@@ -52,6 +53,9 @@ class KeptLane:
         # Whether what is here must not outlive its leases, and whether the guardian knows.
         self.must_end = False
         self.is_bound = False
+        # The attempt that has asked for its commit: what it does then takes as long as it likes, so
+        # nothing waits behind it. Accepted, it has no lease any more that it could outlive.
+        self.past: LeaseId | None = None
         # When a child being ended by us gets SIGKILL; None while it may live.
         self.kill_at: float | None = None
         # When the next child may start, and how many in a row died before they were of use.
@@ -61,7 +65,8 @@ class KeptLane:
 
     @property
     def is_usable(self) -> bool:
-        return self.child is not None and self.kill_at is None and not self.is_leaving
+        is_there = self.child is not None and self.kill_at is None
+        return is_there and not self.is_leaving and self.past is None
 
     @property
     def is_idle(self) -> bool:
@@ -97,6 +102,12 @@ class KeptLane:
         self.has_run = True
         self.barren = 0
 
+    def count_barren(self, now: float) -> int:
+        """Another child was of no use: how many in a row, after which the next one waits."""
+        self.barren += 1
+        self.spawn_at = now + SPAWN_BACKOFF_S * 4 ** (self.barren - 1)
+        return self.barren
+
     @property
     def outputs(self) -> tuple[int, int] | None:
         """The descriptors its tasks print to."""
@@ -118,7 +129,7 @@ class KeptLane:
             self._window = WINDOW_FIRST
             self.job = run.job_id
         if run.on_disconnect == STOP:
-            self.must_end = True
+            self.must_end = self.must_end or self.past is None
         elif not self.queue and not self.inside:
             self.must_end = False
         self.queue.extend(entries)
@@ -171,6 +182,28 @@ class KeptLane:
             self.asked_back.update(asking)
             self.child.send(frames.WITHDRAW, encode(Withdraw(lease_ids=asking)))
 
+    def hear(self, kind: int, body: bytes) -> Aside:
+        """The task that runs says something. One that asks for its commit is not waited for."""
+        word = frames.ASIDES[kind](body)
+        if kind == frames.COMMIT and word.lease_id in self.inside:
+            self.past = word.lease_id
+            self.ask_back([lease_id for lease_id in self.inside if lease_id != self.past])
+        return word
+
+    def answer(self, lease_id: LeaseId, why: str) -> None:
+        """Tell the task that runs here what came of its commit."""
+        if lease_id == self.past and self.child is not None:
+            self.must_end = self.must_end and bool(why)
+            self.child.send(frames.VERDICT, encode(Said(lease_id, why)))
+
+    def forget(self, lease_id: LeaseId) -> None:
+        """This one is not here any more."""
+        self.asked_back.discard(lease_id)
+        if lease_id == self.past:
+            self.past = None
+            left = (*self.queue, *self.inside.values())
+            self.must_end = any(run.on_disconnect == STOP for run, _ in left)
+
     def spare(self) -> list[Entry]:
         """Half of what waits here, from its end; all of it where no child can take it.
 
@@ -214,7 +247,10 @@ def report_of(entry: Entry, outcome: Ran | Broke) -> Outcome:
     run, item = entry
     ran_ms = outcome.ran_us // 1000
     if isinstance(outcome, Ran):
-        return Done(run.job_id, item.index, item.lease_id, ran_ms, outcome.result)
+        return Done(
+            run.job_id, item.index, item.lease_id, ran_ms, outcome.result, outcome.owed,
+            outcome.stored,
+        )  # fmt: skip
     trouble = Trouble(outcome.error, outcome.traceback, outcome.exit_code)
     return failed(entry, ran_ms, trouble)
 
@@ -229,8 +265,10 @@ def balance(lanes: list[KeptLane]) -> None:
         if victim is None:
             continue
         if victim.queue:
-            thief.must_end = thief.must_end or victim.must_end
-            thief.queue.extend(victim.spare())
+            spared = victim.spare()
+            must_end = any(run.on_disconnect == STOP for run, _ in spared)
+            thief.must_end = thief.must_end or must_end
+            thief.queue.extend(spared)
         else:
             victim.ask_for_spare()
 

@@ -7,8 +7,7 @@ coordinator says it may be owed, and removed after that.
 
 import fcntl
 import os
-import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -57,7 +56,7 @@ class Journal:
 
     def _begin(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+        path = self._folder / f"{os.getpid()}-{os.urandom(4).hex()}{SUFFIX}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._descriptor, self._owner, self._lines = os.open(path, flags, 0o600), os.getpid(), 0
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
@@ -78,29 +77,33 @@ class Journal:
 
 
 class Leftovers:
-    """Collects what dead processes have left, for one coordinator. `is_mine` tells its log."""
+    """Collects what dead processes have left. Other workers of the machine may do the same, also
+    for other coordinators: each answers for its own log alone."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._found: dict[LeaseId, list[str]] = {}
+        self._found: dict[Origin, list[str]] = {}
+        # Those that were asked about and have to stay: others get their turn first.
+        self._asked: set[Origin] = set()
 
-    def find(self, is_mine: Callable[[str], bool]) -> tuple[Origin, ...]:
-        """Whose files lie about: at most so many attempts at a time, of this log alone."""
+    def find(self) -> tuple[Origin, ...]:
+        """Whose files lie about: at most so many attempts at a time."""
         self._found.clear()
-        origins: dict[LeaseId, Origin] = {}
         for path in self._journals():
             for line in self._abandoned(path):
-                if not is_mine(line.origin.log_id) or len(origins) >= ASKED_MAX:
-                    continue
-                origins[line.origin.lease_id] = line.origin
-                self._found.setdefault(line.origin.lease_id, []).append(line.temporary)
-        return tuple(origins.values())
+                self._found.setdefault(line.origin, []).append(line.temporary)
+        fresh = [origin for origin in self._found if origin not in self._asked]
+        if not fresh:
+            self._asked.clear()
+        chosen = (fresh or list(self._found))[:ASKED_MAX]
+        self._asked.update(chosen)
+        return tuple(chosen)
 
-    def remove(self, leases: tuple[LeaseId, ...]) -> int:
-        """Nobody is owed what these attempts have staged. How many files went."""
+    def remove(self, asked: Iterable[Origin], leases: Container[LeaseId]) -> int:
+        """Of those asked about, nobody is owed what these attempts have staged. How many went."""
         removed = 0
-        for lease_id in leases:
-            for temporary in self._found.pop(lease_id, ()):
+        for origin in asked:
+            for temporary in self._found.pop(origin, ()) if origin.lease_id in leases else ():
                 for path in (temporary, temporary + RECEIPT):
                     with suppress(OSError):
                         os.unlink(path)

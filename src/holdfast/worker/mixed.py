@@ -12,7 +12,7 @@ from msgspec import structs
 
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Item, Lingering, Released, Run
-from holdfast.worker.executor import Executor, Harvest, Running
+from holdfast.worker.executor import Executor, Harvest, Running, merge
 from holdfast.worker.lanes import failed
 from holdfast.worker.troubles import Trouble
 
@@ -80,7 +80,7 @@ class MixedExecutor:
     def harvest(self) -> Harvest:
         whole, self._harvest = self._harvest, Harvest([], [], [])
         for part in (self._functions.harvest(), self._commands.harvest()):
-            _merge(whole, part)
+            merge(whole, part)
         for slot in range(self.slots):
             self._advance(slot)
         return whole
@@ -105,6 +105,13 @@ class MixedExecutor:
         self._functions.cut_off(lease_id, grace_ms)
         self._commands.cut_off(lease_id, grace_ms)
 
+    def drain(self) -> None:
+        self._functions.drain()
+        self._commands.drain()
+
+    def answer(self, lease_id: LeaseId, why: str) -> None:
+        self._functions.answer(lease_id, why)
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         self._functions.hold_until(ends_ms, kill_ms)
         self._commands.hold_until(ends_ms, kill_ms)
@@ -126,7 +133,7 @@ class MixedExecutor:
         closing.join()
         whole, self._harvest = self._harvest, Harvest([], [], [])
         for part in ended:
-            _merge(whole, part)
+            merge(whole, part)
         return whole
 
     def _refusal(self, run: Run) -> str:
@@ -169,9 +176,3 @@ class MixedExecutor:
                     kept.append(structs.replace(run, items=left))
             slot.waiting = kept
         return found
-
-
-def _merge(whole: Harvest, part: Harvest) -> None:
-    whole.done.extend(part.done)
-    whole.failed.extend(part.failed)
-    whole.released.extend(part.released)

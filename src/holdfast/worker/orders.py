@@ -41,4 +41,11 @@ class Retire(Struct, frozen=True):
     slot: int
 
 
-Order = Assign | Recall | Stop | Close | Retire
+class Answer(Struct, frozen=True):
+    """What came of an early commit: why it was not accepted, if so."""
+
+    lease_id: LeaseId
+    why: str
+
+
+Order = Assign | Recall | Stop | Close | Retire | Answer

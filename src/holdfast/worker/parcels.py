@@ -8,12 +8,17 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast.core.owed import FILE
-from holdfast.wire.delivery import Bounced, DebtName, Parcel
-from holdfast.wire.exchange import Exchange
+from holdfast.wire.delivery import Bounced, DebtName, Origin, Parcel
+from holdfast.wire.exchange import COMMITTED, Done, Exchange, Reply
 from holdfast.worker.delivering import GIVEN_BACK, Deliverer
+from holdfast.worker.leftovers import Leftovers
 from holdfast.worker.placing import forget_receipts
 from holdfast.worker.sinks.outlet import untried
+from holdfast.worker.staging import discard_entries
 
+LOOK_MS: Final = 600_000
+LOOK_AGAIN_MS: Final = 60_000
+"""How long until the next look at what lies about, and where some of it had to stay."""
 SIGN_MS: Final = 3_000
 """How often a worker that carries something says so, though it has nothing new to say."""
 TOLD_MAX: Final = 5_000
@@ -26,8 +31,13 @@ class Parcels:
     `bounce`): to the coordinator they are entries like any other.
     """
 
-    def __init__(self, deliverer: Deliverer | None = None) -> None:
+    def __init__(
+        self, deliverer: Deliverer | None = None, leftovers: Leftovers | None = None
+    ) -> None:
         self._deliverer = deliverer
+        self._leftovers = leftovers
+        self._asking: tuple[Origin, ...] = ()
+        self._look_at = 0
         self._delivered: list[DebtName] = []
         self._bounced: list[Bounced] = []
         self._blocks: dict[DebtName, None] = {}
@@ -54,8 +64,11 @@ class Parcels:
                 self._deliverer.give((parcel,))
                 self._is_active = True
 
-    def gather(self) -> None:
-        """Take in what has ended since."""
+    def gather(self, now_ms: int) -> None:
+        """Take in what has ended since, and see now and then what lies about."""
+        if self._leftovers is not None and now_ms >= self._look_at:
+            self._asking = self._leftovers.find()
+            self._look_at = now_ms + (LOOK_AGAIN_MS if self._asking else LOOK_MS)
         if self._deliverer is None or not self._is_active:
             return
         settled = self._deliverer.harvest()
@@ -70,6 +83,10 @@ class Parcels:
     def carry(self, name: DebtName) -> None:
         self._blocks[name] = None
 
+    def uncarry(self, name: DebtName) -> None:
+        """Its commit was not accepted: nobody owes it."""
+        self._blocks.pop(name, None)
+
     def delivered(self, name: DebtName) -> None:
         self._blocks.pop(name, None)
         self._delivered.append(name)
@@ -81,7 +98,12 @@ class Parcels:
     # What is told.
 
     def has_news(self) -> bool:
-        return bool(self._delivered or self._bounced)
+        return bool(self._delivered or self._bounced or self._asking)
+
+    @property
+    def asking(self) -> tuple[Origin, ...]:
+        """Attempts that are dead and have left staged files: is anybody owed them?"""
+        return self._asking
 
     def tell(
         self, now_ms: int
@@ -93,8 +115,16 @@ class Parcels:
         unsaid = [*self._delivered[TOLD_MAX:], *(each.name for each in self._bounced[TOLD_MAX:])]
         return tuple(delivered), tuple(bounced), (*self._carrying(), *unsaid)
 
-    def answered(self, told: Exchange) -> None:
-        """What that exchange told is known now."""
+    def answered(self, told: Exchange, reply: Reply, kept: Iterable[Done]) -> None:
+        """What that exchange told is known now. `kept` are results of gangs that wait."""
+        if told.leftovers and self._leftovers is not None:
+            self._leftovers.remove(told.leftovers, frozenset(reply.removable))
+            self._asking = ()
+        verdicts = (*reply.verdicts, *reply.stops)
+        lost = {each.lease_id for each in verdicts if each.verdict != COMMITTED}
+        for report in (*told.done, *kept) if lost else ():
+            if report.lease_id in lost:
+                discard_entries(report.owed)
         self._delivered = self._delivered[len(told.delivered) :]
         self._bounced = self._bounced[len(told.bounced) :]
         if self._placing:

@@ -27,9 +27,6 @@ Complete = Callable[[Coroutine[Any, Any, Any]], Any]
 
 PICKLE_PREFIX: Final = "pickle:"
 
-# A result is part of a record of the log, and the log bounds its frames.
-RESULT_BYTES_MAX: Final = 32 * 1024 * 1024
-
 _MARK: Final = 0xC1
 _MARK_BYTE: Final = b"\xc1"
 _NO_ARGUMENTS: Final = b"\x90"
@@ -72,25 +69,15 @@ def decode_call(payload: bytes, *, pickle: bool = False) -> tuple[tuple[Any, ...
 def encode_result(value: Any, *, pickle: bool = False) -> bytes:
     """The bytes of a result, or `CannotEncode` saying what to return instead."""
     if pickle:
-        return _within_bounds(_MARK_BYTE + _pickled(value, "the result"))
+        return _MARK_BYTE + _pickled(value, "the result")
     try:
-        result = _ENCODE(value)
+        return _ENCODE(value)
     except _REFUSALS as error:
         is_generator = inspect.isgenerator(value) or inspect.isasyncgen(value)
         advice = "Return a list." if is_generator else _REMEDY
         raise CannotEncode(
             f"the function returned a {type(value).__name__} that cannot be sent: {error}. {advice}"
         ) from error
-    return _within_bounds(result)
-
-
-def _within_bounds(result: bytes) -> bytes:
-    if len(result) > RESULT_BYTES_MAX:
-        raise CannotEncode(
-            f"the result takes {len(result):,} bytes, over the limit of {RESULT_BYTES_MAX:,}; "
-            "write it to a file and return its path"
-        )
-    return result
 
 
 def decode_result(payload: bytes, annotation: Any = Any, *, pickle: bool = False) -> Any:
@@ -168,10 +155,9 @@ def _fast(function: Callable[..., Any], finish: Callable[[Any], bytes]) -> Bound
         else:
             value = function(*decode(payload))
         try:
-            result = encode(value)
+            return encode(value)
         except _REFUSALS:
             return finish(value)
-        return result if len(result) <= RESULT_BYTES_MAX else _within_bounds(result)
 
     return call
 

@@ -15,11 +15,13 @@ from holdfast.worker.bearings import LOCAL_WORKER
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.guarding import Guardian, NoGuardian
 from holdfast.worker.keeper import Keeper
-from holdfast.worker.lanes import NO_BUNDLES, Leases, Outcome, failed, released
-from holdfast.worker.orders import Assign, Close, Recall, Retire, Stop
+from holdfast.worker.lanes import GIVEN_UP, NO_BUNDLES, Leases, failed, released
+from holdfast.worker.orders import Answer, Assign, Close, Recall, Retire, Stop
 from holdfast.worker.outbox import Shown
 from holdfast.worker.prints import LanePrints
+from holdfast.worker.results import Place
 from holdfast.worker.slate import NO_LEASE
+from holdfast.worker.staging import Bench
 from holdfast.worker.warm import starter
 
 
@@ -30,7 +32,8 @@ class ProcessExecutor:
     `dooms`: a program without a guard, which belongs to whoever runs this, ends all of it; where
     programs are strangers' it fails their tasks alone. `prints`: where the tasks of each lane
     print; without, they print where this program does. `bundles` is the folder in which unpacked
-    bundles are found by their digests. `worker` is what tasks are told they run on.
+    bundles are found by their digests. `worker` is what tasks are told they run on. `results` is
+    where large results go, `bench` how files are staged.
     """
 
     def __init__(
@@ -45,12 +48,17 @@ class ProcessExecutor:
         guardian: Guardian | None = None,
         bundles: str = "",
         worker: str = LOCAL_WORKER,
+        results: Place | None = None,
+        bench: Bench | None = None,
     ) -> None:
         self.slots = slots
         self._clock_ms = clock_ms
         self._bundles = bundles
         self._leases = Leases()
-        start = starter(os.getcwd(), dooms=dooms, bundles=bundles, worker=worker)
+        start = starter(
+            os.getcwd(), dooms=dooms, bundles=bundles, worker=worker, results=results,
+            bench=bench,
+        )
         self._keeper = Keeper(slots, wake, kill_grace_ms, guardian or NoGuardian(), start)
         for lane, its in zip(self._keeper.lanes, prints, strict=False):
             lane.prints = its
@@ -89,7 +97,8 @@ class ProcessExecutor:
     def harvest(self) -> Harvest:
         if self._thread is not None and not self._thread.is_alive():
             return self._last_harvest()
-        return self._leases.settle(self._drain())
+        keeper = self._keeper
+        return self._leases.gather(keeper.outcomes, keeper.asides, self._clock_ms(), self._refuse)
 
     def running(self) -> list[Running]:
         now_ms, now_ns = self._clock_ms(), time.monotonic_ns()
@@ -97,7 +106,7 @@ class ProcessExecutor:
         for lane in () if self._is_closed else self._keeper.lanes:
             lease, since_ns = lane.slate.named()
             entry = self._leases.entry(LeaseId(lease)) if lease != NO_LEASE else None
-            if entry is not None and not self._leases.is_given_up(LeaseId(lease)):
+            if entry is not None and not self._leases.is_over(LeaseId(lease)):
                 since_ms = now_ms - (now_ns - since_ns) // 1_000_000
                 found.append(self._leases.running(entry, since_ms))
         return found
@@ -132,6 +141,12 @@ class ProcessExecutor:
     def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
         self._keeper.tell(Stop(lease_id, grace_ms / 1_000, is_wanted=True))
 
+    def drain(self) -> None:
+        """A child is asked when it is ended."""
+
+    def answer(self, lease_id: LeaseId, why: str) -> None:
+        self._keeper.tell(Answer(lease_id, why))
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         """Left to whoever calls `stop`."""
 
@@ -154,11 +169,7 @@ class ProcessExecutor:
 
     def _last_harvest(self) -> Harvest:
         """Nothing runs any more. What the keeper could not answer for is given back."""
-        harvest = self._leases.settle(self._drain())
-        left = [released(entry, started=True) for entry in self._leases.wanted()]
-        harvest.released.extend(self._leases.settle(left).released)
-        return harvest
+        return self._leases.gather_last(self._keeper.outcomes, self._keeper.asides)
 
-    def _drain(self) -> list[Outcome]:
-        outcomes = self._keeper.outcomes
-        return [outcomes.popleft() for _ in range(len(outcomes))]
+    def _refuse(self, lease_id: LeaseId) -> None:
+        self.answer(lease_id, GIVEN_UP)

@@ -6,11 +6,11 @@ does not commit leaves nothing but such a file, which is removed.
 """
 
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import gettempdir
 from typing import IO, Any, Final
 
 from msgspec import Struct
@@ -64,6 +64,29 @@ class Outputs:
             raise OutsideOutputs(
                 f"{target} is outside the folders this worker may write to: {listed}"
             )
+
+
+class Bench(Struct, frozen=True, array_like=True):
+    """How a worker stages: `journals` is the folder where what is staged is noted, `outputs` are
+    the folders it may be for; none for any."""
+
+    journals: str
+    outputs: tuple[str, ...] = ()
+
+
+class Workbench:
+    """What all attempts of one process stage with. Without a bench their notes lie in the folder
+    for temporary files."""
+
+    def __init__(self, bench: Bench | None) -> None:
+        if bench is None:
+            bench = Bench(f"{gettempdir()}/holdfast-staged-{os.getuid()}")
+        self._outputs = Outputs(bench.outputs)
+        self._journal = Journal(Path(bench.journals))
+
+    def staging(self, origin: Origin) -> "Staging":
+        """For an attempt. Relative paths start from where the process is."""
+        return Staging(origin, self._outputs, self._journal, os.getcwd())
 
 
 class Staging:
@@ -171,7 +194,7 @@ def _look_at(target: str, *, exclusive: bool) -> int | None:
 
 def _name_beside(target: str, origin: Origin) -> str:
     folder, name = os.path.split(target)
-    tail = f"{MARK}{origin.job_id}-{origin.index}-{origin.lease_id}-{secrets.token_hex(4)}"
+    tail = f"{MARK}{origin.job_id}-{origin.index}-{origin.lease_id}-{os.urandom(4).hex()}"
     room = NAME_BYTES - SPARE_BYTES - len(os.fsencode(tail)) - 1
     head = name.encode()[:room].decode(errors="ignore")
     return os.path.join(folder, f".{head}{tail}")

@@ -18,7 +18,7 @@ from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Item, Lingering, Released, Run
 from holdfast.wire.http import FIRST_PAUSE_S, LONGEST_PAUSE_S, Unreachable
 from holdfast.worker.bundles import BundleCache, Closed
-from holdfast.worker.executor import Executor, Harvest, Running
+from holdfast.worker.executor import Executor, Harvest, Running, merge
 from holdfast.worker.lanes import Outcome, failed
 from holdfast.worker.troubles import ERROR_BYTES_MAX, Trouble, bounded
 from holdfast.worker.unpacking import BadBundle
@@ -81,8 +81,11 @@ class SuppliedExecutor:
         while self._brought:
             self._take_up(self._brought.popleft())
         whole, self._harvest = self._harvest, Harvest([], [], [])
-        _merge(whole, self._inside.harvest())
+        merge(whole, self._inside.harvest())
         if self._used:
+            # It has told its result, and uses its bundle until it has ended.
+            early = (done.lease_id for done in whole.early)
+            self._given_up.update(lease_id for lease_id in early if lease_id in self._used)
             reports: list[Outcome] = [*whole.done, *whole.failed, *whole.released]
             for report in reports:
                 self._given_up.discard(report.lease_id)
@@ -115,6 +118,12 @@ class SuppliedExecutor:
     def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
         self._inside.cut_off(lease_id, grace_ms)
 
+    def drain(self) -> None:
+        self._inside.drain()
+
+    def answer(self, lease_id: LeaseId, why: str) -> None:
+        self._inside.answer(lease_id, why)
+
     def hold_until(self, ends_ms: int, kill_ms: int) -> None:
         self._inside.hold_until(ends_ms, kill_ms)
 
@@ -129,7 +138,7 @@ class SuppliedExecutor:
         ]
         self.recall(frozenset(waiting))
         whole, self._harvest = self._harvest, Harvest([], [], [])
-        _merge(whole, self._inside.close(grace_ms))
+        merge(whole, self._inside.close(grace_ms))
         for lease_id in list(self._used):
             self._forget(lease_id)
         while self._brought:
@@ -212,9 +221,3 @@ class SuppliedExecutor:
             ]
             self._waiting[digest] = left
         return found
-
-
-def _merge(whole: Harvest, part: Harvest) -> None:
-    whole.done.extend(part.done)
-    whole.failed.extend(part.failed)
-    whole.released.extend(part.released)

@@ -22,6 +22,7 @@ from holdfast.core.spec import STOP
 from holdfast.wire.bodies import Command
 from holdfast.wire.exchange import Item, Run
 from holdfast.worker.bearings import bearings
+from holdfast.worker.captures import STREAMS
 from holdfast.worker.errands import Launch
 
 PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR"})
@@ -45,6 +46,14 @@ class Prepared(Struct, frozen=True):
     folder: Path
     program: str
     secrets: tuple[str, ...]
+
+    def printed_bytes(self) -> int:
+        """How much it has printed so far, as far as that can be seen."""
+        outputs = Path(os.fsdecode(self.launch.outputs))
+        try:
+            return sum((outputs / stream).stat().st_size for stream in STREAMS)
+        except OSError:
+            return 0
 
 
 class Surroundings:

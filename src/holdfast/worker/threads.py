@@ -8,161 +8,39 @@ Lanes share no lock. Who starts a task and who takes it back is settled by one s
 leases: whoever removes the lease from it owns the task, and removing is atomic.
 """
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from queue import SimpleQueue
-from typing import Protocol
 
-from holdfast.core.ids import JobId, LeaseId
-from holdfast.wire.exchange import Done, Lingering, Run
+from holdfast.core.ids import LeaseId
+from holdfast.wire.exchange import Lingering, Run
+from holdfast.worker.bearings import LOCAL_WORKER
 from holdfast.worker.bell import Bell
-from holdfast.worker.calls import Calls
-from holdfast.worker.copies import Original, end_copy
-from holdfast.worker.current import enter_job
+from holdfast.worker.copies import Original
 from holdfast.worker.executor import Harvest, Running
 from holdfast.worker.functions import MissingGuard
-from holdfast.worker.lanes import NO_BUNDLES, STEAL_MAX, Entry, Leases, Outcome, failed, released
-from holdfast.worker.payloads import Bound
-from holdfast.worker.troubles import describe
-
-
-class Floor(Protocol):
-    """What a lane needs of the executor it belongs to."""
-
-    unstarted: set[LeaseId]
-    outcomes: deque[Outcome]
-    bell: Bell
-    original: Original
-
-    def doom(self, error: MissingGuard) -> None:
-        """Nothing can run here: a lane has found out before its task began."""
-
-    def steal(self, thief: "Lane") -> list[Entry]:
-        """Unstarted tasks of the thief's job, taken from a lane that has more than it can run."""
-
-
-class Lane:
-    """One thread and the tasks waiting for it. The thread starts with the first task."""
-
-    def __init__(self, number: int, floor: Floor, clock_ms: Callable[[], int]) -> None:
-        self.queue: deque[Entry] = deque()
-        self.job: JobId | None = None
-        # The slot it works for: its own, or that of a lane it stands in for.
-        self.slot = number
-        # The attempt under way and when it began: one reference, so that readers see both or none.
-        self.current: tuple[Entry, int] | None = None
-        self._number = number
-        self._floor = floor
-        self._clock_ms = clock_ms
-        self._inbox: SimpleQueue[bool] = SimpleQueue()
-        self._is_idle = False
-        self._thread: threading.Thread | None = None
-        self._calls = Calls()
-
-    # Called by the agent's thread.
-
-    @property
-    def is_free(self) -> bool:
-        return self.current is None and not self.queue
-
-    def give(self, run: Run, entries: list[Entry]) -> None:
-        self.job, self.slot = run.job_id, run.slot
-        self.queue.extend(entries)
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._work, name=f"holdfast-lane-{self._number}", daemon=True
-            )
-            self._thread.start()
-        else:
-            self.rouse()
-
-    def rouse(self) -> None:
-        if self._is_idle:
-            self._inbox.put(True)
-
-    def leave(self) -> None:
-        self._inbox.put(False)
-
-    def join(self, seconds: float) -> None:
-        if self._thread is not None:
-            self._thread.join(seconds)
-
-    # Called by the lane's own thread.
-
-    def _work(self) -> None:
-        floor, queue, clock_ms = self._floor, self.queue, self._clock_ms
-        take, report, bell = floor.unstarted.remove, floor.outcomes.append, floor.bell
-        original = floor.original
-        prepared: Run | None = None
-        call: Bound | None = None
-        ended = clock_ms()
-        while True:
-            try:
-                entry = queue.popleft()
-            except IndexError:
-                if not self._find_more():
-                    break
-                ended = clock_ms()
-                continue
-            run, item = entry
-            try:
-                take(item.lease_id)
-            except KeyError:
-                continue
-            # One look at the clock a task: it begins when the one before it has ended.
-            began = ended
-            self.current = (entry, began)
-            if run is not prepared:
-                call, prepared = self._prepare(run), run
-                enter_job(run.job_id)
-            try:
-                if call is None:
-                    report(released(entry, started=False))
-                else:
-                    result = call(item)
-                    if original.is_copy:
-                        end_copy(None)
-                    ended = clock_ms()
-                    report(Done(run.job_id, item.index, item.lease_id, ended - began, result))
-            except BaseException as error:  # noqa: BLE001 - it ends this attempt alone
-                trouble = describe(error)
-                if original.is_copy:
-                    end_copy(trouble)
-                ended = clock_ms()
-                report(failed(entry, ended - began, trouble))
-            self.current = None
-            if bell.is_quiet:
-                bell.ring_soon()
-        self._calls.close()
-
-    def _find_more(self) -> bool:
-        """Wait until there is something to do. False when the lane must end.
-
-        Idle is said before the last look around, so that work which comes in between is never
-        overlooked: whoever brings it sees the flag and leaves a token.
-        """
-        self._floor.bell.ring_if_due()
-        self._is_idle = True
-        self.queue.extend(self._floor.steal(self))
-        goes_on = True if self.queue else self._inbox.get()
-        self._is_idle = False
-        return goes_on
-
-    def _prepare(self, run: Run) -> Bound | None:
-        """The call for this run; None when it turned out that nothing can run here."""
-        try:
-            return self._calls.prepare(run.kind, run.target)
-        except MissingGuard as error:
-            self._floor.doom(error)
-            return None
+from holdfast.worker.lanes import (
+    CLOSING,
+    GIVEN_UP,
+    NO_BUNDLES,
+    STEAL_MAX,
+    Aside,
+    Entry,
+    Leases,
+    Outcome,
+    failed,
+    released,
+)
+from holdfast.worker.results import Place, keeper_of
+from holdfast.worker.staging import Bench, Workbench
+from holdfast.worker.threadlane import Lane
 
 
 class ThreadExecutor:
     """Lanes that are threads. See `holdfast.worker.executor.Executor` for what each method owes.
     All share one interpreter, so none has the code of a bundle; `bundles`: it is run without. They
-    share one environment too, so no task finds there what it is."""
+    share one environment too, so no task finds there what it is. `results` is where large results
+    go, `bench` how files are staged."""
 
     def __init__(
         self,
@@ -171,18 +49,27 @@ class ThreadExecutor:
         clock_ms: Callable[[], int],
         *,
         bundles: bool = False,
+        worker: str = LOCAL_WORKER,
+        results: Place | None = None,
+        bench: Bench | None = None,
     ) -> None:
         self.slots = slots
+        self.keep = keeper_of(results)
+        self.workbench = Workbench(bench)
+        self.worker = worker
+        self._clock_ms = clock_ms
         self._bundles = bundles
         self.fatal: str | None = None
         self.fatal_kind: str | None = None
         self._leases = Leases()
         self.unstarted: set[LeaseId] = set()
         self.outcomes: deque[Outcome] = deque()
+        self.asides: deque[Aside] = deque()
         self.bell = Bell(wake)
         self.original = Original()
         self._lanes = [Lane(number, self, clock_ms) for number in range(slots)]
         self._closing = False
+        self._is_draining = False
 
     def start(self) -> None:
         """Nothing to do: a lane's thread starts with its first task."""
@@ -207,14 +94,18 @@ class ThreadExecutor:
         self.bell.hush()
         if self.fatal is not None:
             self._release(list(self.unstarted))
-        return self._leases.settle(self._drain())
+        has_asides = bool(self.asides)
+        harvest = self._leases.gather(self.outcomes, self.asides, self._clock_ms(), self._refuse)
+        if has_asides and self._free_the_stuck():
+            self.bell.ring()
+        return harvest
 
     def running(self) -> list[Running]:
         found = []
         for lane in self._lanes:
             current = lane.current
-            if current is not None and not self._leases.is_given_up(current[0][1].lease_id):
-                found.append(self._leases.running(*current))
+            if current is not None and not self._leases.is_over(current[0][1].lease_id):
+                found.append(self._leases.running(*current[:2]))
         return found
 
     def recall(self, lease_ids: frozenset[LeaseId]) -> None:
@@ -228,10 +119,15 @@ class ThreadExecutor:
         if self._take(lease_id):
             self.outcomes.append(released(entry, started=False))
             return
-        # The lane may now be stuck for ever; what waits behind it is placed anew.
-        for lane in filter(self._is_stuck, self._lanes):
-            self._release([item.lease_id for _, item in tuple(lane.queue)])
+        self._free_the_stuck()
         self.bell.ring()
+
+    def drain(self) -> None:
+        self._is_draining = True
+
+    def answer(self, lease_id: LeaseId, why: str) -> None:
+        for lane in self._lanes:
+            lane.answer(lease_id, why)
 
     def cut_off(self, lease_id: LeaseId, grace_ms: int) -> None:
         """A thread cannot be ended; it is answered for when it has returned."""
@@ -257,12 +153,14 @@ class ThreadExecutor:
             if not self._is_stuck(lane):
                 lane.join(max(0.0, deadline - time.monotonic()))
         self.bell.end()
-        harvest = self._leases.settle(self._drain())
-        left = [released(entry, started=True) for entry in self._leases.wanted()]
-        harvest.released.extend(self._leases.settle(left).released)
-        return harvest
+        for lane in self._lanes:
+            lane.refuse(CLOSING)
+        return self._leases.gather_last(self.outcomes, self.asides)
 
     # What the lanes ask of their executor.
+
+    def is_stopping(self, lease_id: LeaseId) -> bool:
+        return self._is_draining or self._closing or self._leases.is_given_up(lease_id)
 
     def doom(self, error: MissingGuard) -> None:
         self.fatal_kind = type(error).__name__
@@ -308,7 +206,15 @@ class ThreadExecutor:
 
     def _is_stuck(self, lane: Lane) -> bool:
         current = lane.current
-        return current is not None and self._leases.is_given_up(current[0][1].lease_id)
+        return current is not None and self._leases.is_over(current[0][1].lease_id)
+
+    def _refuse(self, lease_id: LeaseId) -> None:
+        self.answer(lease_id, GIVEN_UP)
+
+    def _free_the_stuck(self) -> bool:
+        """A lane may be stuck for ever; what waits behind it is placed anew. False for nothing."""
+        stuck = [lane for lane in self._lanes if self._is_stuck(lane)]
+        return self._release([item.lease_id for lane in stuck for _, item in tuple(lane.queue)])
 
     def _take(self, lease_id: LeaseId) -> bool:
         """Make an unstarted task one's own. The lanes do the same; only one caller wins."""
@@ -317,10 +223,6 @@ class ThreadExecutor:
         except KeyError:
             return False
         return True
-
-    def _drain(self) -> list[Outcome]:
-        outcomes = self.outcomes
-        return [outcomes.popleft() for _ in range(len(outcomes))]
 
     def _release(self, lease_ids: Iterable[LeaseId]) -> bool:
         """Give back those of these that have not started. False when all of them have."""

@@ -16,7 +16,9 @@ from typing import Final
 from holdfast.worker import frames
 from holdfast.worker.child import BOOT
 from holdfast.worker.frames import Inbox, Setup, encode, frame
+from holdfast.worker.results import Place
 from holdfast.worker.slate import Slate
+from holdfast.worker.staging import Bench
 
 _CHUNK: Final = 1 << 18
 _CHUNKS_MAX: Final = 64
@@ -36,6 +38,8 @@ class WarmChild:
         bundle: str = "",
         outputs: tuple[int, int] | None = None,
         worker: str = "",
+        results: Place | None = None,
+        bench: Bench | None = None,
     ) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
@@ -66,7 +70,10 @@ class WarmChild:
         self._unsent = bytearray()
         words = [os.fsencode(str(word)) for word in sys.argv]
         is_captured = outputs is not None
-        setup = Setup(words, dooms=dooms, captured=is_captured, bundle=bundle, worker=worker)
+        setup = Setup(
+            words, dooms=dooms, captured=is_captured, bundle=bundle, worker=worker,
+            results=results, bench=bench,
+        )
         self.send(frames.SETUP, encode(setup))
 
     @property
@@ -140,13 +147,17 @@ Start = Callable[[Slate, int, str, Outputs], WarmChild]
 """Start a child for the bundle with this digest, or for none."""
 
 
-def starter(folder: str, *, dooms: bool, bundles: str, worker: str) -> Start:
+def starter(
+    folder: str, *, dooms: bool, bundles: str, worker: str, results: Place | None,
+    bench: Bench | None,
+) -> Start:
     """Children of one executor have the same beginning, but for their bundles."""
 
     def start(slate: Slate, crash: int, bundle: str, outputs: Outputs) -> WarmChild:
         place = os.path.join(bundles, bundle) if bundle else ""
         return WarmChild(
-            slate, crash, folder, dooms=dooms, bundle=place, outputs=outputs, worker=worker
-        )
+            slate, crash, folder, dooms=dooms, bundle=place, outputs=outputs, worker=worker,
+            results=results, bench=bench,
+        )  # fmt: skip
 
     return start

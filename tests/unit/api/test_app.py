@@ -15,7 +15,7 @@ SPELLED = {
     "not_found": 404, "gone": 410, "conflict": 409, "invalid_transition": 409, "lease_lost": 409,
     "job_sealed": 409, "offset_gap": 409, "key_reused": 422, "invalid": 422, "malformed": 400,
     "too_large": 413, "unauthenticated": 401, "forbidden": 403, "method_not_allowed": 405,
-    "precondition_failed": 412, "unschedulable": 409,
+    "precondition_failed": 412, "unschedulable": 409, "not_stored": 409, "damaged": 500,
     "unsupported_media_type": 415, "rate_limited": 429, "not_ready": 503, "queue_full": 503,
 }  # fmt: skip
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.api import bundles
+from holdfast.api import bundles, contents
 from holdfast.api.call import Call
 from holdfast.api.identity import NOBODY
 from holdfast.api.problems import Declined
-from holdfast.wire.archives import new_digest
+from holdfast.wire.contents import new_digest
 
 CONTENT = b"code" * 100_000
 
@@ -158,7 +158,7 @@ def test_the_documents_tell_of_raw_bodies_and_of_either_scope(inside):
 
 
 def test_whoever_sends_nothing_more_is_let_go(inside, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(bundles, "STALLED_S", 0.01)
+    monkeypatch.setattr(contents, "STALLED_S", 0.01)
 
     async def stalled():
         yield b"half"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast.cli import looking
 from holdfast.version import VERSION
 
@@ -147,6 +148,19 @@ def test_a_folder_with_a_flipped_bit_is_bad(run, nobody_there: str, folder: Path
     code, found = findings(run, "--data", folder)
     assert (code, found["history"]["state"]) == (1, "BAD")
     assert found["history"]["next"] == f"holdfast log verify {folder}"
+
+
+def test_a_large_result_that_the_disk_lost_is_bad(run, nobody_there: str, tmp_path: Path) -> None:
+    with holdfast.open(tmp_path, workers=1) as hf:
+        hf.submit(bytes, 100_000).result(30)
+    found = findings(run, "--data", tmp_path)[1]["results"]
+    assert (found["state"], found["told"][:12]) == ("GOOD", "1 large ones")
+    [file] = (tmp_path / "results").glob("*/*")
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    code, checks = findings(run, "--data", tmp_path)
+    assert (code, checks["results"]["state"]) == (1, "BAD")
+    told = f"1 of 1 large results are lost, the first: {file} is damaged"
+    assert told in checks["results"]["told"]
 
 
 def test_folders_without_a_log_and_none_at_all_are_told(

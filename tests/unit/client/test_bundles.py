@@ -10,7 +10,8 @@ from msgspec import structs
 
 from holdfast.client.bundles import pack, packed
 from holdfast.client.errors import Refused
-from holdfast.wire.archives import LIMITS, is_digest, new_digest
+from holdfast.wire.archives import LIMITS
+from holdfast.wire.contents import is_digest, new_digest
 from holdfast.worker.unpacking import unpack
 
 

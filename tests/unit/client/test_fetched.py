@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.client.errors import OperatingError, TaskFailed
+from holdfast.client.errors import OperatingError, ResultLost, TaskFailed
 from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import BATCH_BYTES, FIRST_BATCH, LARGEST_BATCH, FetchedOutcomes
 from holdfast.coordinator.watch import JobNow
 from holdfast.core.ids import JobId
 from holdfast.core.task import TaskState
 from holdfast.wire.bodies import Outcome
+from holdfast.wire.contents import new_digest
 
 DONE, FAILED = TaskState.SUCCEEDED, TaskState.QUARANTINED
 
@@ -24,10 +25,16 @@ class Shelf:
         self.size = size
         self.most = LARGEST_BATCH
         self.told: dict[int, Outcome] = {}
+        self.large: dict[int, bytes] = {}
+        self.read_alone: list[int] = []
 
     def fetch(self, indices: Sequence[int]) -> list[Outcome]:
         self.asked.append(list(indices))
         return [self._outcome(index) for index in indices[: self.most]]
+
+    def read(self, index: int) -> bytes:
+        self.read_alone.append(index)
+        return self.large[index]
 
     def _outcome(self, index: int) -> Outcome:
         well = Outcome(index=index, state="SUCCEEDED", result=b"x" * self.size)
@@ -42,9 +49,8 @@ def a_feed(count: int, state: int = DONE) -> JobFeed:
 
 
 def outcomes_of(shelf: Shelf, feed: JobFeed, **options: bool) -> FetchedOutcomes:
-    return FetchedOutcomes(
-        shelf.fetch, feed, len, return_exceptions=options.get("return_exceptions", False)
-    )
+    lenient = options.get("return_exceptions", False)
+    return FetchedOutcomes(shelf.fetch, shelf.read, feed, len, return_exceptions=lenient)
 
 
 def read(outcomes: FetchedOutcomes, feed: JobFeed, indices: Sequence[int]) -> list[object]:
@@ -65,6 +71,34 @@ def test_large_results_come_in_small_batches() -> None:
     shelf, feed = Shelf(size=BATCH_BYTES // 8), a_feed(100)
     read(outcomes_of(shelf, feed), feed, range(100))
     assert max(map(len, shelf.asked[2:])) <= 8
+
+
+def stored(index: int, content: bytes) -> Outcome:
+    digest = new_digest()
+    digest.update(content)
+    return Outcome(
+        index=index,
+        state="SUCCEEDED",
+        result_digest=digest.hexdigest(),
+        result_bytes=len(content),
+    )
+
+
+def test_what_is_in_the_store_is_read_when_it_is_its_turn() -> None:
+    shelf, feed = Shelf(), a_feed(4)
+    shelf.large = {1: b"large", 3: b"larger"}
+    shelf.told = {index: stored(index, content) for index, content in shelf.large.items()}
+    outcomes = outcomes_of(shelf, feed)
+    assert read(outcomes, feed, range(3)) == [1, 5, 1]
+    assert shelf.read_alone == [1]
+    assert read(outcomes, feed, [3]) == [6]
+
+
+def test_what_comes_otherwise_than_it_was_stored_is_told() -> None:
+    shelf, feed = Shelf(), a_feed(1)
+    shelf.told, shelf.large = {0: stored(0, b"large")}, {0: b"lorge"}
+    with pytest.raises(ResultLost, match="task 1/0 is lost: what the server sent"):
+        read(outcomes_of(shelf, feed), feed, [0])
 
 
 def test_the_order_of_finishing_is_fetched_in_the_order_of_finishing() -> None:

@@ -32,6 +32,17 @@ def test_any_function_will_do_where_it_is_called_in_this_program():
     assert sinks.functions == {"here:mail": seen.append}
 
 
+def test_a_function_may_have_terms_of_its_own():
+    seen = []
+    sink = holdfast.FunctionSink(seen.append, tries=3)
+    assert repr(sink).startswith("FunctionSink(target='here:")
+    sinks = sinks_given({"mail": sink}, "threads")
+    assert sinks.defined == {"mail": holdfast.FunctionSink("here:mail", tries=3)}
+    assert sinks.functions == {"here:mail": seen.append}
+    with pytest.raises(ValueError, match="module:function"):
+        holdfast.FunctionSink(5)
+
+
 def test_another_process_must_find_it_by_name():
     assert sinks_given({"mail": json.dumps}, "processes").defined == {
         "mail": holdfast.FunctionSink("json:dumps")

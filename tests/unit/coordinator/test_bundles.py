@@ -6,19 +6,16 @@ from pathlib import Path
 import pytest
 
 from holdfast.coordinator.bundles import (
-    JOBS_A_TURN,
-    LOOK_MS,
     UNUSED_MS,
     Bundles,
-    Collector,
-    Unwelcome,
 )
+from holdfast.coordinator.collecting import LOOK_MS, STEPS_A_TURN, Collector
 from holdfast.core.ids import Instant, JobId, Position
 from holdfast.core.job import Job
 from holdfast.core.schedule import Definition, Schedule, Timing
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
-from holdfast.wire.archives import new_digest
+from holdfast.wire.contents import Unwelcome, new_digest
 
 
 class Wall:
@@ -56,7 +53,7 @@ def bring(bundles: Bundles, content: bytes, digest: str | None = None) -> str:
         arrival.write(content)
         arrival.seal()
         bundles.admit(arrival)
-        bundles.settle()
+        bundles.settle(arrival)
     return digest
 
 
@@ -167,7 +164,7 @@ def test_only_what_no_job_refers_to_and_nobody_asked_for_in_a_day_goes(
 def test_many_jobs_are_looked_at_in_parts_and_asking_meanwhile_counts(bundles: Bundles, wall: Wall):
     first, second, last = (bring(bundles, name) for name in (b"first", b"second", b"last"))
     wall.now += UNUSED_MS
-    state = state_with(*([""] * (2 * JOBS_A_TURN)), last)
+    state = state_with(*([""] * (2 * STEPS_A_TURN)), last)
     collector = Collector(bundles, state, removed)
     collector.step(Instant(1))
     assert collector.next_due() == Instant(1)
@@ -203,7 +200,7 @@ def test_the_age_of_a_bundle_survives_a_restart(tmp_path: Path, wall: Wall):
     first = opened(tmp_path, wall)
     digest = bring(first, b"old")
     os.utime(first.path_of(digest), (0, (wall.now - UNUSED_MS) // 1000))
-    assert opened(tmp_path, wall).unused() == {digest}
+    assert opened(tmp_path, wall).look().result() == {bytes.fromhex(digest)}
 
 
 def test_one_that_comes_again_while_its_old_file_is_being_removed_stays(

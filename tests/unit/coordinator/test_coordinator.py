@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.coordinator.coordinator import FRAME_BYTES, RECORD_BYTES_MAX
+from holdfast.coordinator.portions import COMMIT_BYTES
 from holdfast.coordinator.watch import JobNow
 from holdfast.core import commands as c
 from holdfast.core.decision import Accepted, Decision, Refused
@@ -14,7 +15,7 @@ from holdfast.core.task import TaskState
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.service import Service
 from holdfast.wal.frames import PAYLOAD_CAP
-from holdfast.worker.payloads import RESULT_BYTES_MAX
+from holdfast.wire.contents import INLINE_BYTES
 
 SPEC = JobSpec(name="work", kind="function", target="work")
 SUBMIT = c.SubmitJob(spec=SPEC, key="k", digest=b"d", items=(b"item",))
@@ -266,6 +267,6 @@ def test_a_record_that_no_frame_could_hold_is_refused(service: Service) -> None:
     assert service.coordinator.state.position == before
 
 
-def test_the_largest_result_fits_into_a_record_and_the_largest_record_into_a_frame() -> None:
-    assert RESULT_BYTES_MAX < RECORD_BYTES_MAX
+def test_what_goes_into_a_record_fits_and_the_largest_record_fits_into_a_frame() -> None:
+    assert INLINE_BYTES < COMMIT_BYTES < RECORD_BYTES_MAX
     assert max(FRAME_BYTES, RECORD_BYTES_MAX) < PAYLOAD_CAP

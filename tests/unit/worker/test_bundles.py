@@ -10,7 +10,8 @@ import pytest
 from msgspec import structs
 
 from holdfast.testing.archives import archive, file, folder, sealed
-from holdfast.wire.archives import LIMITS, new_digest
+from holdfast.wire.archives import LIMITS
+from holdfast.wire.contents import new_digest
 from holdfast.wire.errors import Unreachable
 from holdfast.worker.bundles import BundleCache, Closed
 from holdfast.worker.unpacking import BadBundle

@@ -40,15 +40,14 @@ def test_nothing_is_taken_from_the_living_and_all_that_is_not_owed_from_the_dead
         assert stager.stdout is not None
         assert stager.stdout.readline() == b"staged\n"
         leftovers = Leftovers(journals)
-        assert leftovers.find(lambda log_id: True) == ()
+        assert leftovers.find() == ()
         stager.send_signal(signal.SIGKILL)
-    assert leftovers.find(lambda log_id: log_id == "another") == ()
-    assert leftovers.find(lambda log_id: log_id == "log") == (origin(1), origin(2))
-    assert leftovers.remove((LeaseId(2),)) == 1
+    assert leftovers.find() == (origin(1), origin(2))
+    assert leftovers.remove((origin(1), origin(2)), {LeaseId(2)}) == 1
     assert [name.split(".holdfast")[0] for name in os.listdir(home)] == [".out-1"]
-    assert leftovers.find(lambda log_id: True) == (origin(1),)
-    leftovers.remove((LeaseId(1),))
-    assert leftovers.find(lambda log_id: True) == ()
+    assert leftovers.find() == (origin(1),)
+    leftovers.remove((origin(1),), {LeaseId(1)})
+    assert leftovers.find() == ()
     assert os.listdir(home) == os.listdir(journals) == []
 
 
@@ -59,8 +58,8 @@ def test_a_receipt_is_a_leftover_too(tmp_path: Path) -> None:
     Path(f"{file}{RECEIPT}").touch()
     journal.close()
     leftovers = Leftovers(tmp_path / "staged")
-    assert leftovers.find(lambda log_id: True) == (origin(1),)
-    assert leftovers.remove((LeaseId(1),)) == 1
+    assert leftovers.find() == (origin(1),)
+    assert leftovers.remove((origin(1),), {LeaseId(1)}) == 1
     assert os.listdir(tmp_path) == ["staged"]
 
 
@@ -81,8 +80,8 @@ def test_a_line_cut_short_by_a_death_is_passed_over(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'[["log","5",0,2],"/no')
     journal.close()
-    assert Leftovers(tmp_path / "staged").find(lambda log_id: True) == (origin(1),)
+    assert Leftovers(tmp_path / "staged").find() == (origin(1),)
 
 
 def test_where_nothing_was_ever_staged_nothing_is_found(tmp_path: Path) -> None:
-    assert Leftovers(tmp_path / "nowhere").find(lambda log_id: True) == ()
+    assert Leftovers(tmp_path / "nowhere").find() == ()

@@ -17,7 +17,6 @@ from holdfast.wire.exchange import Item
 from holdfast.worker.functions import CannotFind, reference
 from holdfast.worker.loops import LaneLoop
 from holdfast.worker.payloads import (
-    RESULT_BYTES_MAX,
     CannotEncode,
     bind,
     decode_call,
@@ -237,13 +236,6 @@ async def stream() -> AsyncIterator[int]:
 def test_a_result_that_cannot_be_sent_says_what_to_do(value: Any, advice: str) -> None:
     with pytest.raises(CannotEncode, match=advice):
         encode_result(value)
-
-
-@pytest.mark.parametrize("function", [bytes, typed_bytes])
-def test_a_result_too_large_for_the_log_says_what_to_do(function: Callable[..., Any]) -> None:
-    assert len(call(function, encode_call((RESULT_BYTES_MAX - 5,)))) == RESULT_BYTES_MAX - 5
-    with pytest.raises(CannotEncode, match="write it to a file"):
-        call(function, encode_call((RESULT_BYTES_MAX,)))
 
 
 def test_a_result_becomes_the_type_its_function_promises() -> None:

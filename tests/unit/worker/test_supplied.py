@@ -12,7 +12,7 @@ import pytest
 from holdfast.core.ids import LeaseId
 from holdfast.testing.archives import archive, file
 from holdfast.testing.crew import Crew
-from holdfast.wire.archives import new_digest
+from holdfast.wire.contents import new_digest
 from holdfast.wire.errors import Unreachable
 from holdfast.worker.bundles import BundleCache
 from holdfast.worker.executor import Executor

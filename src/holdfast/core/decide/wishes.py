@@ -39,7 +39,7 @@ SPREADS: Final = (PACK, SPREAD, "")
 EDITABLE: Final = (
     "retries", "max_losses", "retry", "timeout_ms", "job_timeout_ms", "schedule_timeout_ms",
     "cpus_milli", "memory_bytes", "gpus", "max_parallel", "max_failed_tasks", "priority", "labels",
-    "queue", "placing", "retry_budget", "circuit",
+    "queue", "placing", "stall_ms", "retry_budget", "circuit",
 )  # fmt: skip
 """What may change when a finished job is sent back: how and where it runs, never what runs."""
 
@@ -101,6 +101,7 @@ def spec_problem(spec: JobSpec) -> str:
         "timeout_ms": spec.timeout_ms,
         "job_timeout_ms": spec.job_timeout_ms,
         "schedule_timeout_ms": spec.schedule_timeout_ms,
+        "stall_ms": spec.stall_ms,
         "max_parallel": spec.max_parallel,
         "max_failed_tasks": spec.max_failed_tasks - NO_LIMIT,
         "cpus_milli": spec.cpus_milli,
