@@ -169,9 +169,13 @@ class _Planner:
         for line in self._lines:
             by_shape.setdefault(line.shape, []).append(line)
         found: list[Seat] = []
+        is_short = all(line.length == 1 for line in self._lines)
         for seat in self._seats:
             is_low = False
             for slot in seat.slots if len(seat.open_slots) < len(seat.slots) else ():
+                if is_short and slot.load == 1:
+                    # Nothing waits in it, and nothing could: so it is with nearly every slot.
+                    continue
                 if slot.shape is None or slot.alone or slot.leaving:
                     continue
                 if slot.load > 1:
@@ -312,6 +316,10 @@ class _Planner:
 
     def _deal(self, line: Line, job: Job, indices: list[Index], rooms: list[Room]) -> int:
         """Deal the tasks out evenly, as far as they go; how many went."""
+        if line.length == 1:
+            for room, index in zip(rooms, indices, strict=False):
+                self._pick(line, job, room, (index,), alone=False)
+            return len(rooms)
         start = 0
         for place, room in enumerate(rooms):
             left = len(indices) - start
@@ -324,17 +332,16 @@ class _Planner:
     def _pick(
         self, line: Line, job: Job, room: Room, indices: tuple[Index, ...], *, alone: bool
     ) -> None:
-        seat, slot = room.seat, room.slot
-        slot.load += len(indices)
-        slot.rank = max(slot.rank, line.asker.rank)
+        seat, slot, rank = room.seat, room.slot, line.asker.rank
+        count = len(indices)
+        slot.load += count
         slot.alone = alone
-        room.space -= len(indices)
+        if slot.rank < rank:
+            slot.rank = rank
+        room.space -= count
         self._plan.picks.append(
-            Pick(
-                seat.worker, seat.incarnation, slot.number, job.job_id, indices, alone,
-                line.asker.rank,
-            )
-        )  # fmt: skip
+            Pick(seat.worker, seat.incarnation, slot.number, job.job_id, indices, alone, rank)
+        )
 
     def _serve_gang(self, line: Line, job: Job, portion: int) -> bool:
         """All tasks of the job, or nothing: also while one of them waits for its time."""
