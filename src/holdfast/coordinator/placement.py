@@ -27,18 +27,23 @@ from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.eviction import Eviction
 from holdfast.scheduler.gangs import GangPick
 from holdfast.scheduler.ledger import NAMESPACE, Ledger, Name, names_of
-from holdfast.scheduler.plan import Hurry, Outlook, Pick, plan
+from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.proposals import Hurry, Pick
 from holdfast.scheduler.rates import Rate, Rates
 from holdfast.scheduler.shares import Shares
 from holdfast.wire.exchange import Item, Run
 
 ACTOR: Final = "scheduler"
 
+MOST_PICKS: Final = 2_048
+"""What one round gives out at most: more would keep everybody else waiting for an answer."""
+
 Runs = dict[WorkerId, list[Run]]
 
 
 class Placement:
-    """`workers` are all that are known, dead ones too: what they hold counts until it is over."""
+    """`workers` are all that are known, dead ones too: what they hold counts until it is over.
+    `is_cut`: there was more to give out than one round may, and the next goes on with it."""
 
     def __init__(
         self,
@@ -53,6 +58,8 @@ class Placement:
         self._workers = workers
         self._tell = tell
         self._waits_for_token = False
+        self.most_picks = MOST_PICKS
+        self.is_cut = False
 
     def outlook(
         self,
@@ -79,6 +86,7 @@ class Placement:
     def give_out(self, able: Iterable[Worker], others: Iterable[Worker] = ()) -> Runs:
         """Plan once and carry the plan out; what each worker is to be told to run."""
         outlook = self.outlook(able, others)
+        outlook.most_picks = self.most_picks
         made = plan(outlook)
         runs: Runs = {}
         for pick in made.picks:
@@ -94,11 +102,16 @@ class Placement:
             self._hurry(hurry)
         self.aging.note(made.served, outlook.now)
         self._waits_for_token = bool(outlook.rows)
+        # Where nothing was granted, going on at once would lead to the same again.
+        self.is_cut = made.is_cut and bool(runs)
         return runs
 
     def next_due(self) -> Instant:
         """When something may start that must wait now, and that nothing announces."""
-        return self.rates.next_token(self._coordinator.now()) if self._waits_for_token else NEVER
+        now = self._coordinator.now()
+        if self.is_cut:
+            return now
+        return self.rates.next_token(now) if self._waits_for_token else NEVER
 
     def _grant(self, pick: Pick) -> Run | None:
         worker = self._workers[pick.worker]

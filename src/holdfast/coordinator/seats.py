@@ -18,7 +18,7 @@ from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.scheduler.plan import run_length
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
-from holdfast.wire.exchange import Capacity, Exchange, Hello, Lingering, Reply, Verdict
+from holdfast.wire.exchange import Capacity, Exchange, Hello, Lingering, Reply, Run, Verdict
 
 SendReply = Callable[[Reply], None]
 
@@ -28,9 +28,9 @@ GRANTED_SLACK = 256
 
 class Worker(Struct):
     """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
-    `stops`, `recalls` and `kept` are the answer being put together for exchange `number`, which
-    goes to `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned.
-    `has_left`: it said goodbye.
+    `stops`, `recalls`, `kept` and `runs` are the answer being put together for exchange `number`,
+    which goes to `send`. `drained`: an operator wants it to take nothing more, as long as it is
+    cordoned. `has_left`: it said goodbye.
     `granted` is the slot and the shape of each lease it was given and may still run under, `last`
     the shape that each slot was given last."""
 
@@ -50,6 +50,7 @@ class Worker(Struct):
     stops: tuple[Verdict, ...] = ()
     recalls: tuple[LeaseId, ...] = ()
     kept: tuple[LeaseId, ...] = ()
+    runs: tuple[Run, ...] = ()
     asked: frozenset[LeaseId] = frozenset()
     held: frozenset[LeaseId] = frozenset()
     lingering: tuple[Lingering, ...] = ()
@@ -83,6 +84,12 @@ class Worker(Struct):
             self.granted = {lease: it for lease, it in self.granted.items() if lease in kept}
         self.granted.update(dict.fromkeys(leases, (slot, shape)))
         self.last[slot] = shape
+
+    def owe(self, runs: Iterable[Run]) -> None:
+        """It hears of these with its next answer. They are on their way from now on."""
+        leases = frozenset([item.lease_id for run in runs for item in run.items])
+        self.unseen = (*self.unseen, (self.number, leases))
+        self.runs = (*self.runs, *runs)
 
     def known(self) -> frozenset[LeaseId]:
         """What it holds, and what is on its way to it."""

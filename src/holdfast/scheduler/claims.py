@@ -65,10 +65,15 @@ def gang_group(line: Line, count: int, suited: list[Seat]) -> list[Seat]:
     )
 
 
+def distance(seat: Seat, shape: Shape) -> float:
+    return distances((seat,), shape)[0]
+
+
 def distances(seats: Sequence[Seat], shape: Shape) -> list[float]:
     """How far each worker is from having room: the largest part of anything that is missing, and
     whether a slot is. Every row that waits looks at every worker: one loop, and no calls in it."""
     cpus, memory, gpus = shape.cpus_milli, shape.memory_bytes, shape.gpus
+    resources = shape.resources
     found: list[float] = []
     for seat in seats:
         free, total = seat.free, seat.total
@@ -76,10 +81,12 @@ def distances(seats: Sequence[Seat], shape: Shape) -> list[float]:
         if cpus > free.cpus_milli and total.cpus_milli:
             away = (cpus - free.cpus_milli) / total.cpus_milli
         if memory > free.memory_bytes and total.memory_bytes:
-            away = max(away, (memory - free.memory_bytes) / total.memory_bytes)
+            part = (memory - free.memory_bytes) / total.memory_bytes
+            away = part if part > away else away
         if gpus > free.gpus and total.gpus:
-            away = max(away, (gpus - free.gpus) / total.gpus)
-        for name, amount in shape.resources:
+            part = (gpus - free.gpus) / total.gpus
+            away = part if part > away else away
+        for name, amount in resources:
             missing, all_of_it = amount - free.named.get(name, 0), total.named.get(name, 0)
             if missing > 0 and all_of_it:
                 away = max(away, missing / all_of_it)

@@ -100,7 +100,7 @@ class Line:
         if self._tiers is not None:
             return
         shape = self.asker.shape
-        cpus, memory, gpus = _least(shape)
+        cpus, memory, gpus = _needs(shape)
         # A thousand seats are looked at for every row: what can be told at a glance goes first.
         found = [
             seat
@@ -180,7 +180,7 @@ class Line:
     def open_slots(self, wanted: int) -> list[Room]:
         """The same as `open_slot` so many times: the way of nearly every task."""
         asker, length, tiers = self.asker, self.length, self._tiers or []
-        cpus, memory, gpus = _least(self.shape)
+        cpus, memory, gpus = _needs(self.shape)
         resources, is_plain = self.shape.resources, not self.shape.spread
         found: list[Room] = []
         while tiers and len(found) < wanted:
@@ -282,7 +282,7 @@ def _tiers(seats: list[Seat], shape: Shape) -> list[_Tier]:
     return [_Tier(key, deque(found[key])) for key in sorted(found)]
 
 
-def _least(shape: Shape) -> tuple[int, int, int]:
+def _needs(shape: Shape) -> tuple[int, int, int]:
     """What must be free of each. Who wants nothing of a thing does not mind that more of it is
     given out than there is."""
     return (

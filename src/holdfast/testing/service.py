@@ -9,6 +9,7 @@ from collections.abc import Callable
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
+from holdfast.coordinator.placement import MOST_PICKS
 from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.recovery import opening, recover
 from holdfast.coordinator.settings import Settings
@@ -38,12 +39,14 @@ class Service:
         term_ms: int = 0,
         keep_finished: int = KEEP_FINISHED,
         aging_ms: int = Settings().aging_ms,
+        most_picks: int = MOST_PICKS,
     ) -> None:
         self.clock = clock
         self.dice = dice
         self.term_ms = term_ms
         self.keep_finished = keep_finished
         self.aging_ms = aging_ms
+        self.most_picks = most_picks
         self.writing = False
         self.log = MemoryLog()
         self.watch = Watch()
@@ -139,6 +142,7 @@ class Service:
         self.coordinator = Coordinator(state, self.clock, self.dice, term_ms=self.term_ms)
         self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
         self.exchanges.placement.aging.step_ms = self.aging_ms
+        self.exchanges.placement.most_picks = self.most_picks
         unplaced = Unplaced(self.coordinator, self.exchanges)
         self._ticker = Ticker(
             self.coordinator, keep_finished=self.keep_finished, unplaced=unplaced

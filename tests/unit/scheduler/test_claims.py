@@ -2,7 +2,7 @@
 
 from holdfast.core import commands as c
 from holdfast.core.ids import WorkerId
-from holdfast.scheduler.claims import distances
+from holdfast.scheduler.claims import distance
 from holdfast.testing.floor import Floor, a_machine
 
 WHOLE = {"cpus_milli": 4_000}
@@ -150,8 +150,8 @@ def test_distance_is_the_largest_part_that_is_missing() -> None:
     floor = busy(v=4, w=1)
     floor.submit("big", 1, cpus_milli=2_000, memory_bytes=1)
     shape = floor.outlook().rows[-1].shape
-    seats = [floor.seat("w"), floor.seat("v")]
-    assert distances(seats, shape) == [0.0, 2_000 / 4_000 + 1 / 4]
+    assert distance(floor.seat("w"), shape) == 0.0
+    assert distance(floor.seat("v"), shape) == 2_000 / 4_000 + 1 / 4
 
 
 def test_what_an_aged_row_has_left_keeps_room_with_its_priority_alone() -> None:

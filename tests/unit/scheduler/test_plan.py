@@ -5,7 +5,8 @@ import pytest
 from holdfast.core import commands as c
 from holdfast.core.ids import Position, WorkerId
 from holdfast.core.placing import Constraint
-from holdfast.scheduler.plan import LONGEST_RUN, RUN_MS, Pick, run_length
+from holdfast.scheduler.plan import LONGEST_RUN, RUN_MS, run_length
+from holdfast.scheduler.proposals import Pick
 from holdfast.testing.floor import Floor, a_machine
 
 
