@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import cast
 
-from holdfast.core.ids import NEVER, Index, Instant, JobId
+from holdfast.core.ids import NEVER, Index, Instant, JobId, Position
 from holdfast.core.job import Job, first_fresh
 from holdfast.core.line import Line
 from holdfast.core.shape import Shape, has_own_slots, shape_of
@@ -105,15 +105,26 @@ class ReadyQueue:
         self._queue_of(job).add(job.position, job.job_id)
 
     def offer_all(self, jobs: Iterable[Job]) -> None:
-        """Offer a million at a restart, oldest first: neighbours of one spec share the look for
-        their line."""
-        spec, queue = None, None
+        """Offer a million at a restart: those of one spec look for their line once, and go there
+        together."""
+        groups: dict[int, tuple[list[Position], list[JobId]]] = {}
+        lines: list[tuple[Line, list[Position], list[JobId]]] = []
         for job in jobs:
-            if queue is None or job.spec is not spec or has_own_slots(job):
-                spec, queue = job.spec, self._queue_of(job)
-            if not job.queued:
-                job.queued = True
-                queue.add(job.position, job.job_id)
+            if job.queued:
+                continue
+            # By identity: to compare specs would cost more than all the rest.
+            group = groups.get(id(job.spec))
+            if group is None:
+                if has_own_slots(job):
+                    self.offer(job)
+                    continue
+                group = groups[id(job.spec)] = ([], [])
+                lines.append((self._queue_of(job), *group))
+            job.queued = True
+            group[0].append(job.position)
+            group[1].append(job.job_id)
+        for line, positions, ids in lines:
+            line.extend(positions, ids)
 
     def _queue_of(self, job: Job) -> Line:
         key = (job.spec.priority, shape_of(job))
