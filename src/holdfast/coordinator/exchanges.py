@@ -113,7 +113,7 @@ class Exchanges:
         state.ready.wake(state.jobs, now)
         has_work = bool(state.ready.queues)
         parked = self._everyone() if has_work else self._alerted()
-        for worker in [w for w in parked if (w.held or w.unseen) and not w.stops]:
+        for worker in [w for w in parked if not (w.stops or w.is_clean(state))]:
             worker.stops = self._stops(worker)
             if worker.stops or worker.is_doubtful(state):
                 worker.has_news = True

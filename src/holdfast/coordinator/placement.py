@@ -35,7 +35,7 @@ from holdfast.wire.exchange import Item, Run
 
 ACTOR: Final = "scheduler"
 
-MOST_PICKS: Final = 2_048
+MOST_PICKS: Final = 4_096
 """What one round gives out at most: more would keep everybody else waiting for an answer."""
 
 Runs = dict[WorkerId, list[Run]]
@@ -66,12 +66,14 @@ class Placement:
         able: Iterable[Worker],
         others: Iterable[Worker] = (),
         guests: Iterable[Row] = (),
+        *,
+        is_round: bool = False,
     ) -> Outlook:
         """What a plan is made from: workers that can be given work now, and others that can be as
-        soon as they ask."""
+        soon as they ask. A round goes on with the seats of the one before."""
         now, workers = self._coordinator.now(), self._workers.values()
         known = Known(self._coordinator.state, now, workers, self.paces, self.aging, self.tokens())
-        return outlook_of(known, able, others, guests)
+        return outlook_of(known, able, others, guests, is_round=is_round)
 
     def tokens(self) -> dict[Name, int]:
         """How many of what is bounded in time may start now."""
@@ -85,7 +87,7 @@ class Placement:
 
     def give_out(self, able: Iterable[Worker], others: Iterable[Worker] = ()) -> Runs:
         """Plan once and carry the plan out; what each worker is to be told to run."""
-        outlook = self.outlook(able, others)
+        outlook = self.outlook(able, others, is_round=True)
         outlook.most_picks = self.most_picks
         made = plan(outlook)
         runs: Runs = {}
@@ -226,13 +228,18 @@ def outlook_of(
     able: Iterable[Worker],
     others: Iterable[Worker] = (),
     guests: Iterable[Row] = (),
+    *,
+    is_round: bool = False,
 ) -> Outlook:
     """What a plan is made from. `guests` are rows that are in no line, and that somebody asks
     about."""
     state, now, aging = known.state, known.now, known.aging
     rows = [*state.ready.rows(state.jobs, now, state.paused), *guests]
     is_exact = any(row.shape.preempts for row in rows)
-    seats = [worker.seat(state, is_exact=is_exact) for worker in able]
+    if is_round and not is_exact:
+        seats = [worker.kept_seat(state) for worker in able]
+    else:
+        seats = [worker.seat(state, is_exact=is_exact) for worker in able]
     held = cache(lambda: held_by_all(state, known.workers))
     limits = state.limits
     is_bounded = bool(limits) or any(row.shape.keys for row in rows)

@@ -120,18 +120,18 @@ class Backlog:
             return
         for demand in self._demands(line):
             ends = self._ends(line, demand)
+            for seat, slot in (*ends.slots, *ends.fallen):
+                slot.leaving = seat.is_used = True
             for seat, slot in ends.slots:
-                slot.leaving = True
                 self.evictions.append(
                     Eviction(seat.worker, seat.incarnation, slot.number, job.job_id)
                 )
-            for _, slot in ends.fallen:
-                slot.leaving = True
             left = demand.count
             for seat, count in ends.rooms:
                 count = min(count, left)
                 left -= count
                 if count:
+                    seat.is_used = True
                     seat.promised.append((line.shape, count))
                     line.promised.append((seat, count))
 

@@ -100,16 +100,7 @@ class Line:
         if self._tiers is not None:
             return
         shape = self.asker.shape
-        cpus, memory, gpus = _needs(shape)
-        # A thousand seats are looked at for every row: what can be told at a glance goes first.
-        found = [
-            seat
-            for seat in seats
-            if seat.open_slots
-            and cpus <= (free := seat.free).cpus_milli
-            and memory <= free.memory_bytes
-            and gpus <= free.gpus
-        ]
+        found = roomy(seats, needs(shape))
         if shape.constraints or shape.resources:
             found = [seat for seat in found if suits(seat, shape)]
         self._tiers = _tiers(found, shape)
@@ -180,7 +171,7 @@ class Line:
     def open_slots(self, wanted: int) -> list[Room]:
         """The same as `open_slot` so many times: the way of nearly every task."""
         asker, length, tiers = self.asker, self.length, self._tiers or []
-        cpus, memory, gpus = _needs(self.shape)
+        cpus, memory, gpus = needs(self.shape)
         resources, is_plain = self.shape.resources, not self.shape.spread
         found: list[Room] = []
         while tiers and len(found) < wanted:
@@ -282,7 +273,10 @@ def _tiers(seats: list[Seat], shape: Shape) -> list[_Tier]:
     return [_Tier(key, deque(found[key])) for key in sorted(found)]
 
 
-def _needs(shape: Shape) -> tuple[int, int, int]:
+Needs = tuple[int, int, int]
+
+
+def needs(shape: Shape) -> Needs:
     """What must be free of each. Who wants nothing of a thing does not mind that more of it is
     given out than there is."""
     return (
@@ -290,6 +284,20 @@ def _needs(shape: Shape) -> tuple[int, int, int]:
         shape.memory_bytes or ANY_AMOUNT,
         shape.gpus or ANY_AMOUNT,
     )
+
+
+def roomy(seats: Sequence[Seat], needed: Needs) -> list[Seat]:
+    """Those with an open slot and so much free: what can be told at a glance, because a thousand
+    seats are looked at for every row."""
+    cpus, memory, gpus = needed
+    return [
+        seat
+        for seat in seats
+        if seat.open_slots
+        and cpus <= (free := seat.free).cpus_milli
+        and memory <= free.memory_bytes
+        and gpus <= free.gpus
+    ]
 
 
 def _is_rare(seat: Seat) -> bool:

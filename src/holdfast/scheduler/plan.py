@@ -24,7 +24,7 @@ from holdfast.scheduler.backlog import Backlog
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import place_gang
 from holdfast.scheduler.ledger import UNBOUNDED, Ledger
-from holdfast.scheduler.line import NOBODY, Line, Room
+from holdfast.scheduler.line import NOBODY, Line, Room, needs, roomy
 from holdfast.scheduler.proposals import Hurry, Pick, Plan
 from holdfast.scheduler.seats import Seat, Slot
 from holdfast.scheduler.shares import Shares
@@ -95,6 +95,9 @@ class _Planner:
         self._queued: list[tuple[Seat, Slot]] = []
         self._placeable = self._find_placeable()
         self._open = sum([len(seat.open_slots) for seat in self._placeable])
+        # What is used up is looked at once, and not by every row.
+        wanted = zip(*(needs(line.shape) for line in self._lines), strict=True)
+        self._roomy = roomy(self._placeable, tuple(map(min, wanted))) if self._lines else []
         self._namespaces = len({line.shape.namespace for line in self._lines})
         # Nobody needs to know who holds how much as long as only one of them wants something.
         self._shares = outlook.shares() if self._namespaces > 1 else None
@@ -200,7 +203,7 @@ class _Planner:
     def _serve(self, line: Line) -> None:
         """Place tasks of this row until its portion is used up, nothing is left of it, or there
         is no room for more of its shape."""
-        line.prepare(self._placeable)
+        line.prepare(self._roomy)
         portion = self._portion(line)
         before = self._open
         while (job := line.row.head) is not None:
@@ -320,6 +323,7 @@ class _Planner:
         rank, add = line.asker.rank, self._plan.picks.append
         for room, (job_id, indices) in zip(rooms, tasks, strict=False):
             seat, slot = room.seat, room.slot
+            seat.is_used = True
             slot.load += 1
             if slot.rank != rank:
                 slot.rank = max(slot.rank, rank)
@@ -331,6 +335,7 @@ class _Planner:
     ) -> None:
         seat, slot, rank = room.seat, room.slot, line.asker.rank
         count = len(indices)
+        seat.is_used = True
         slot.load += count
         slot.alone = alone
         slot.rank = max(slot.rank, rank)

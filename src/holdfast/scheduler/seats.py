@@ -109,7 +109,8 @@ class Seat(Struct, gc=False):
     of slots that hold nothing, last first. `is_listening`: it waits for an answer, so that it can
     be given something at once. `is_barred`: what is free here is kept for something more urgent,
     and no slot is given more of what it runs. `promised`: for whom attempts end here. `is_known`:
-    it has said who it is, and so what its attributes are."""
+    it has said who it is, and so what its attributes are. `is_used`: a plan has given out or ended
+    something in its slots, so that they are no more what the worker has."""
 
     worker: WorkerId
     incarnation: int
@@ -123,6 +124,7 @@ class Seat(Struct, gc=False):
     claims: list[Claim] = field(default_factory=list)
     promised: list[tuple[Shape, int]] = field(default_factory=list)
     is_known: bool = True
+    is_used: bool = False
 
     def room(self, asker: Asker, most: int) -> int:
         """How many more slots it may open here, what others claim left aside."""
@@ -147,8 +149,17 @@ class Seat(Struct, gc=False):
     def is_claimed(self, asker: Asker) -> bool:
         return any(claim.against(asker) for claim in self.claims)
 
+    def clear(self, free: Amounts, open_slots: list[int]) -> None:
+        """Forget what a plan has kept here; this is what was free before."""
+        if self.claims:
+            self.claims = []
+        if self.is_barred:
+            self.is_barred = False
+            self.free, self.open_slots = free.copy(), open_slots.copy()
+
     def hold(self, asker: Asker) -> Slot:
         """Open a slot. The caller has made sure of the room."""
+        self.is_used = True
         slot = self.slots[self.open_slots.pop()]
         shape, free = asker.shape, self.free
         slot.shape, slot.rank = shape, asker.rank

@@ -6,6 +6,8 @@ A crash keeps what was durable and nothing else.
 
 from collections.abc import Callable
 
+from msgspec import structs
+
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
@@ -19,10 +21,11 @@ from holdfast.core import commands as c
 from holdfast.core.decision import Decision
 from holdfast.core.errors import BrokenInvariant, LogFailed
 from holdfast.core.freeze import fingerprint, freeze, thaw
-from holdfast.core.ids import Instant, Position
+from holdfast.core.ids import NEVER, Instant, Position
 from holdfast.core.invariants import Watch, check
 from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
+from holdfast.scheduler.seats import Seat
 from holdfast.wal import MemoryLog
 
 KEEP_FINISHED = 10_000
@@ -115,7 +118,14 @@ class Service:
 
     def check(self) -> None:
         """Judge the state as it is in memory; what is wrong is kept in `troubles`."""
-        self.troubles.extend(map(str, check(self.coordinator.state)))
+        state = self.coordinator.state
+        self.troubles.extend(map(str, check(state)))
+        for worker in self.exchanges.workers.values():
+            kept, anew = worker.kept_seat(state), worker.seat(state)
+            if _timeless(kept) != _timeless(anew):
+                self.troubles.append(f"{worker.worker} is seated as {kept} and is {anew}")
+            if worker.tally(state) != structs.replace(worker, stand=None).tally(state):
+                self.troubles.append(f"{worker.worker} is counted as {worker.tally(state)}")
 
     # --- crashes --------------------------------------------------------------------------------
 
@@ -166,3 +176,8 @@ class Service:
                 found = self.watch.feed(Position(place), decode_record(data))
                 self.troubles.extend(map(str, found))
         self._watched = self.log.durable
+
+
+def _timeless(seat: Seat) -> Seat:
+    """A seat without since when its attempts run: who may be ended is looked at each time."""
+    return structs.replace(seat, slots=[structs.replace(slot, since=NEVER) for slot in seat.slots])
