@@ -75,8 +75,7 @@ class Exchanges:
         reported = exchange.started or exchange.done or exchange.failed or exchange.released
         # A worker we do not know is answered at once, the first time, and so asked who it is.
         stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
-        told = worker.verdicts or worker.stops or worker.recalls or worker.runs
-        owed = told or self._owes_drain(worker)
+        owed = worker.verdicts or worker.stops or worker.recalls or self._owes_drain(worker)
         # A renewal is told at once: a worker that does not hear of it must stop starting.
         worker.has_news = bool(reported or owed or stranger or renewed or worker.has_left)
         self._mind(worker)

@@ -318,6 +318,20 @@ def test_the_parts_of_a_long_round_are_told_before_its_end() -> None:
     assert sum(len(post.replies) for post in posts) == before + MOST_PARTS
 
 
+def test_whoever_was_given_something_hears_of_it_although_the_rest_was_taken_away() -> None:
+    service = a_cut_service(1)
+    worker = arrive(service, "v", slots=2)
+    service.do(c.SubmitJob(spec=SPEC, items=(b"",)))
+    taken = service.do(c.SubmitJob(spec=SPEC, items=(b"",)))
+    assert isinstance(taken, Accepted)
+    service.turn()
+    service.synced()
+    assert given(worker) == []
+    service.do(c.KillJob(job_id=JobId(str(taken.answer))))
+    service.settle()
+    assert len(given(worker)) == 1
+
+
 def test_what_is_foreseen_is_never_cut() -> None:
     service = a_cut_service(1)
     arrive(service, "v", slots=3)

@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+from msgspec import Struct
+
 from holdfast.cli.benchmarks.day import (
     SIZES,
     Outcome,
@@ -19,13 +21,14 @@ from holdfast.cli.benchmarks.day import (
 )
 from holdfast.cli.benchmarks.row import Figure, Row, Values, at_most, main
 from holdfast.cli.benchmarks.stepped import Stepped
+from holdfast.coordinator.placement import MOST_PICKS
 from holdfast.core import commands as c
 from holdfast.core.ids import Instant, JobId, WorkerId
 from holdfast.core.ready import Row as Waiting
 from holdfast.core.shape import Shape, shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
-from holdfast.scheduler.ledger import Ledger
+from holdfast.scheduler.ledger import UNBOUNDED, Ledger
 from holdfast.scheduler.plan import Outlook, plan
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
 from holdfast.scheduler.shares import Shares
@@ -41,8 +44,21 @@ SLOTS = 16
 GIB = 1 << 30
 JOBS_A_DAY = 2_000
 
-BUSY = {"empty": 0.0, "mixed": 0.7, "full": 1.0}
-"""How much of each cluster is in use when the round begins."""
+class _Round(Struct, frozen=True):
+    """How much of the cluster is in use when it begins, and how much it may give out."""
+
+    busy: float
+    told: str
+    most_picks: int = MOST_PICKS
+
+
+ROUNDS_OF = {
+    "empty": _Round(0.0, "the cluster empty"),
+    "mixed": _Round(0.7, "the cluster mixed"),
+    "full": _Round(1.0, "the cluster full"),
+    "whole": _Round(0.0, "the cluster empty, all of it at once", UNBOUNDED),
+}
+"""A server's rounds, and a plan of the whole: what is foreseen is never cut."""
 
 
 def run(size: int, folder: Path) -> Values:
@@ -56,12 +72,11 @@ def run(size: int, folder: Path) -> Values:
 
 
 def _told(name: str, outcome: Outcome) -> dict[str, float]:
-    """Small and large: one processor, and the most that is asked for."""
     told = {f"{name}_used": 100 * outcome.used}
-    for what, cpus in (("small", SIZES[0]), ("large", SIZES[-1])):
+    for cpus in SIZES:
         waits = sorted(outcome.waits_ms[cpus]) or [0]
-        told[f"{name}_{what}_half"] = median(waits) / 1_000
-        told[f"{name}_{what}_most"] = waits[len(waits) * 95 // 100] / 1_000
+        told[f"{name}_{cpus}_half"] = median(waits) / 1_000
+        told[f"{name}_{cpus}_most"] = waits[len(waits) * 95 // 100] / 1_000
     return told
 
 
@@ -85,15 +100,18 @@ def _rounds(size: int) -> dict[str, float]:
     workers = max(1, size // TASKS_A_WORKER)
     gc.freeze()
     now = stepped.coordinator.now()
-    return {name: _round_ms(state, now, shapes, workers, busy) for name, busy in BUSY.items()}
+    return {
+        name: _round_ms(state, now, shapes, workers, round_)
+        for name, round_ in ROUNDS_OF.items()
+    }
 
 
 def _round_ms(
-    state: State, now: Instant, shapes: list[Shape], workers: int, busy: float
+    state: State, now: Instant, shapes: list[Shape], workers: int, round_: "_Round"
 ) -> float:
     taken: list[float] = []
     for _ in range(ROUNDS):
-        seats = _seats(shapes, workers, busy)
+        seats = _seats(shapes, workers, round_.busy)
         held: dict[Shape, int] = {}
         for seat in seats:
             for slot in seat.slots:
@@ -101,6 +119,7 @@ def _round_ms(
                     held[slot.shape] = held.get(slot.shape, 0) + 1
         rows = state.ready.rows(state.jobs, now)
         outlook = _outlook(rows, seats, held, now)
+        outlook.most_picks = round_.most_picks
         began = time.perf_counter()
         plan(outlook)
         taken.append(1_000 * (time.perf_counter() - began))
@@ -134,14 +153,16 @@ def _seats(shapes: list[Shape], workers: int, busy: float) -> list[Seat]:
 
 def _figures() -> tuple[Figure, ...]:
     bar = at_most(50)
-    rounds = [Figure(name, f"a round, the cluster {name}", "ms", bar) for name in BUSY]
+    rounds = [
+        Figure(name, f"a round, {round_.told}", "ms", bar) for name, round_ in ROUNDS_OF.items()
+    ]
     day: list[Figure] = []
     ways = (("plan", "by the planner"), ("fcfs", "first come first served"))
     day += [Figure(f"{name}_used", f"a day, {how}: processors used", "%") for name, how in ways]
-    for what, cpus in (("small", SIZES[0]), ("large", SIZES[-1])):
+    for cpus in SIZES:
         for part, share in (("half", "half"), ("most", "95 of 100")):
             day += [
-                Figure(f"{name}_{what}_{part}", f"{how}: {share} of {cpus} cpu wait up to", "s")
+                Figure(f"{name}_{cpus}_{part}", f"{how}: {share} of {cpus} cpu wait up to", "s")
                 for name, how in ways
             ]
     return (*rounds, *day)
