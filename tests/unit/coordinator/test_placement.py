@@ -328,6 +328,10 @@ def test_whoever_was_given_something_hears_of_it_although_the_rest_was_taken_awa
     service.synced()
     assert given(worker) == []
     service.do(c.KillJob(job_id=JobId(str(taken.answer))))
+    # Somebody looks at what waits: whoever has nothing left leaves the line.
+    state = service.coordinator.state
+    assert state.ready.rows(state.jobs, service.clock.now()) == []
+    assert not state.ready.queues
     service.settle()
     assert len(given(worker)) == 1
 

@@ -340,15 +340,17 @@ def test_a_release_frees_what_it_names_at_once() -> None:
 
 def test_a_seat_is_kept_while_nothing_changes_and_made_anew_when_leases_come_and_go() -> None:
     service = a_service()
+    submit(service, 1)
     job_id = submit(service, 1)
     post = Post(service)
-    (lease,) = leases_of(post.hear(slots=2, hello=HELLO).runs)
-    post.say(slots=2, held=(lease,))
+    leases = leases_of(post.hear(slots=3, hello=HELLO).runs)
+    post.say(slots=3, held=leases)
     service.settle()
     state, worker = service.coordinator.state, service.exchanges.workers[post.name]
     seat = worker.kept_seat(state)
     assert worker.kept_seat(state) is seat
-    assert [slot.load for slot in seat.slots] == [1, 0]
+    assert [slot.load for slot in seat.slots] == [1, 1, 0]
+    assert worker.is_clean(state)
     kill(service, job_id)
     assert worker.kept_seat(state) == worker.seat(state) != seat
     assert not worker.is_clean(state)
