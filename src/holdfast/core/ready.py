@@ -14,6 +14,7 @@ from holdfast.core.ids import NEVER, Index, Instant, JobId, Position
 from holdfast.core.job import Job, first_fresh
 from holdfast.core.line import Line
 from holdfast.core.shape import Shape, has_own_slots, shape_of
+from holdfast.core.spec import JobSpec
 from holdfast.core.task import ASIDE, FRESH, Task
 
 
@@ -107,18 +108,17 @@ class ReadyQueue:
     def offer_all(self, jobs: Iterable[Job]) -> None:
         """Offer a million at a restart: those of one spec look for their line once, and go there
         together."""
-        groups: dict[int, tuple[list[Position], list[JobId]]] = {}
+        groups: dict[JobSpec, tuple[list[Position], list[JobId]]] = {}
         lines: list[tuple[Line, list[Position], list[JobId]]] = []
         for job in jobs:
             if job.queued:
                 continue
-            # By identity: to compare specs would cost more than all the rest.
-            group = groups.get(id(job.spec))
+            group = groups.get(job.spec)
             if group is None:
                 if has_own_slots(job):
                     self.offer(job)
                     continue
-                group = groups[id(job.spec)] = ([], [])
+                group = groups[job.spec] = ([], [])
                 lines.append((self._queue_of(job), *group))
             job.queued = True
             group[0].append(job.position)
