@@ -99,17 +99,25 @@ class Cluster:
         """The wild time, then a calm one in which everything must come to its end."""
         wild_until = self.clock.now() + self.wild_ms
         while self._heap:
-            instant, _, action = heappop(self._heap)
-            self.clock.advance_to(instant)
-            self._is_wild = self.clock.now() < wild_until
-            action()
-            self._turn()
+            self._step(wild_until)
             if not self._is_wild and self._is_settled():
                 break
             if self.clock.now() > wild_until + CALM_MS:
                 self.troubles.append(f"still unsettled: {self.unsettled()}")
                 break
         self.judge()
+
+    def pass_until(self, end: int) -> None:
+        """Let time pass, and nothing else."""
+        while self._heap and self._heap[0][0] <= end:
+            self._step(0)
+
+    def _step(self, wild_until: int) -> None:
+        instant, _, action = heappop(self._heap)
+        self.clock.advance_to(instant)
+        self._is_wild = self.clock.now() < wild_until
+        action()
+        self._turn()
 
     def _turn(self) -> None:
         if self.service.turn():
