@@ -42,15 +42,26 @@ class Grant(Struct, frozen=True):
 
 
 class Yard(Cluster):
-    """Workers w0, w1 and so on. Every attempt takes `takes_ms`."""
+    """Workers w0, w1 and so on. Every attempt takes `takes_ms`. The power fails once, as frame
+    `crash_at` is written: it is lost, or it survives although nobody was told. `crashes` says how
+    often that was."""
 
     wild_ms = 0
 
     def __init__(
-        self, hands: Sequence[Hand], *, takes_ms: int = TAKES_MS, settings: Settings | None = None
+        self,
+        hands: Sequence[Hand],
+        *,
+        takes_ms: int = TAKES_MS,
+        settings: Settings | None = None,
+        crash_at: int = 0,
+        frame_survives: bool = False,
     ) -> None:
+        self.crashes = 0
         self._hands = hands
         self._takes_ms = takes_ms
+        self._frames_left = crash_at
+        self._frame_survives = frame_survives
         super().__init__(1, workers=len(hands), jobs=0)
         self._is_wild = False
         if settings is not None:
@@ -74,6 +85,11 @@ class Yard(Cluster):
         self.run_for(0)
         return decision
 
+    def named(self, name: str) -> JobId | None:
+        """The job of this name, where it is there."""
+        jobs = self.state.jobs.items()
+        return next((job_id for job_id, job in jobs if job.spec.name == name), None)
+
     def submit(self, count: int = 1, *, ties: dict[str, Any] | None = None, **wants: Any) -> JobId:
         items = tuple(str(number).encode() for number in range(count))
         decision = self.do(c.SubmitJob(spec=a_spec(**wants), items=items, **(ties or {})))
@@ -88,6 +104,14 @@ class Yard(Cluster):
         self.pass_until(end)
         if self.service.troubles or self.troubles:
             raise AssertionError(f"{self.service.troubles} {self.troubles}")
+
+    def _sync(self, epoch: int) -> None:
+        if epoch == self.epoch and self.service.writing:
+            self._frames_left -= 1
+            if self._frames_left == 0:
+                self.crashes += 1
+                self.service.crash(frame_survives=self._frame_survives, by_snapshot=True)
+        super()._sync(epoch)
 
     # --- what came of it ------------------------------------------------------------------------
 
