@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from holdfast.coordinator.schedules import backfilling, resuming, running
-from holdfast.core import commands as c
 from holdfast.core import commands_schedules as s
 from holdfast.core.ids import Instant
 from holdfast.core.placing import After
