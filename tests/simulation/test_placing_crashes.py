@@ -128,7 +128,9 @@ def people(station: Station) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("overlap", ["allow", "skip", "replace"])
-@pytest.mark.parametrize("is_torn", [False, True], ids=["lost", "survived"])
+@pytest.mark.parametrize(
+    "is_torn", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["lost", "survived"]
+)
 def test_what_people_do_to_a_schedule_survives_a_crash_at_every_frame(
     timing: dict[str, Any], overlap: str, is_torn: bool
 ) -> None:

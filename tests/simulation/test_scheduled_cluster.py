@@ -2,9 +2,12 @@
 instant that came due has one run or one recorded skip, as its policies say."""
 
 from collections import Counter
+from types import ModuleType
 
 import pytest
 
+from holdfast.coordinator import clockwork
+from holdfast.core.decide import schedules as decide
 from holdfast.testing.scheduled_cluster import ScheduledCluster
 
 BATCH = 4
@@ -62,6 +65,31 @@ def test_every_instant_has_one_run_or_is_skipped_as_its_policies_say(seed: int) 
     assert faults["clock set back"] + faults["clock set ahead"], "nobody set the clock"
     assert seen["fired due"], "a run in which nothing is on time proves nothing"
     assert seen["skipped missed"], "a run in which nothing is missed proves nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "name", "bug", "told"),
+    [
+        (decide, "only_owes", lambda job: True, "ran beside its former run"),
+        (decide, "run_key", lambda name, at_wall: "", "ran an instant twice"),
+        (clockwork, "LATE_MS", 10**12, "made up for what it skips"),
+        (clockwork, "ALL", "one", "made up for more than one"),
+    ],
+    ids=["overlap", "key", "late", "all"],
+)
+def test_a_planted_bug_is_found(
+    module: ModuleType, name: str, bug: object, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, name, bug)
+    found = ""
+    for number in range(40):
+        cluster = ScheduledCluster(number)
+        cluster.run()
+        found = " ".join(cluster.troubles)
+        if told in found:
+            break
+    assert told in found
 
 
 @pytest.mark.slow
