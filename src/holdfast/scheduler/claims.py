@@ -22,19 +22,22 @@ def claim_one(line: Line, seats: Sequence[Seat], shares: Shares) -> bool:
     return True
 
 
-def claim_all(shape: Shape, wanted: int, seats: Sequence[Seat]) -> None:
+def claim_all(shape: Shape, wanted: int, seats: Sequence[Seat]) -> int:
     """Against everything less urgent: room for so many tasks on the nearest of these seats, which
-    suit the shape."""
+    suit the shape. For how many there will be some."""
     # Where all is kept already, for something more urgent still, there is nothing to claim.
     able = [seat for seat in seats if seat.open_slots or not seat.is_barred]
     if wanted < max(len(able), COUNTED):
         away = distances(able, shape)
         order = sorted(range(len(able)), key=away.__getitem__)
         able = [able[place] for place in order[:wanted]]
+    claimed = 0
     for seat in able:
-        wanted -= claim(seat, shape, min(wanted, seat.total.room(shape, len(seat.slots))))
-        if wanted <= 0:
-            return
+        most = min(wanted - claimed, seat.total.room(shape, len(seat.slots)))
+        claimed += claim(seat, shape, most)
+        if claimed >= wanted:
+            break
+    return claimed
 
 
 def claim(seat: Seat, shape: Shape, count: int) -> int:
