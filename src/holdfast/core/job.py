@@ -173,7 +173,7 @@ def columns(job: Job) -> tuple["array[int]", "array[int]"]:
 
 def retryable(job: Job, index: Index) -> bool:
     """Whether a manual retry may send this task back."""
-    return job.states[index] in (TaskState.QUARANTINED, KILLED_BY_LIMIT)
+    return job.states[index] in (TaskState.QUARANTINED, KILLED_BY_LIMIT, TaskState.UNSCHEDULABLE)
 
 
 def is_fresh_run(job: Job, indices: tuple[Index, ...]) -> bool:

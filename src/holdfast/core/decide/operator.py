@@ -91,8 +91,8 @@ def reschedule(state: State, command: c.RescheduleTask, now: Instant) -> Decisio
 
 
 def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
-    """Quarantined tasks, and those a limit killed, come back; what committed never does. A gang
-    comes back whole."""
+    """Quarantined tasks come back, those a limit killed, and those that nobody took in time; what
+    committed never does. A gang comes back whole."""
     job = state.jobs.get(command.job_id)
     if job is None:
         return unknown(state, command.job_id)
@@ -105,7 +105,7 @@ def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
                 return Refused(
                     Reason.INVALID_TRANSITION,
                     f"task {job.job_id}/{index} is {state_of(job, index).name}; "
-                    "only a quarantined one can be sent back",
+                    "only one that is quarantined or unschedulable can be sent back",
                 )
     if not command.indices or job.spec.placing.gang:
         indices = [i for i in map(Index, range(job.count)) if retryable(job, i)]
