@@ -42,6 +42,10 @@ class Crew(Protocol):
         """How many of what is bounded in time may start now, where anybody knows."""
         ...
 
+    def next_start_ms(self, name: Name) -> int | None:
+        """How long until one more may start of what a rate bounds, where anybody knows."""
+        ...
+
 
 class LiveCrew:
     """The workers that a server knows."""
@@ -79,6 +83,9 @@ class LiveCrew:
     def tokens(self) -> Mapping[Name, int]:
         return self._exchanges.placement.tokens()
 
+    def next_start_ms(self, name: Name) -> int | None:
+        return self._exchanges.placement.rates.wait_ms(name)
+
 
 class NotedCrew:
     """The workers that were noted at a moment of the past. How long tasks take, and what may start
@@ -108,3 +115,6 @@ class NotedCrew:
 
     def tokens(self) -> Mapping[Name, int]:
         return {}
+
+    def next_start_ms(self, name: Name) -> int | None:
+        return None
