@@ -214,6 +214,8 @@ def test_why_it_does_not_run_is_told_to_programs_as_well(hf: holdfast.Holdfast) 
     (ended,) = lost.explain().reasons
     assert ended.example == f"{lost.id}/0"
     assert "it needs 640 cpus" in ended.sentence
+    assert hf.retry(lost, cpus=1) == 1
+    assert lost.result(PATIENCE_S) == 1
     for wrong, code in (("999", "not_found"), (f"{first.id}/7", "not_found"), ("1/x", "invalid")):
         with pytest.raises(Refused) as caught:
             hf.explain(wrong)

@@ -103,7 +103,8 @@ def test_a_retry_says_how_many_it_sent_back() -> None:
 
 def test_what_nobody_took_in_time_comes_back_under_other_terms() -> None:
     world = World()
-    world.submit(JOB, 2, spec=LARGE)
+    payloads = [b"one", b"two"]
+    world.submit(JOB, 2, spec=LARGE, items=tuple(payloads))
     world.sleep(1_000)
     world.tick()
     job = world.state.jobs[JOB]
@@ -111,6 +112,7 @@ def test_what_nobody_took_in_time_comes_back_under_other_terms() -> None:
     less = c.RetryTasks(job_id=JOB, spec=structs.replace(job.spec, cpus_milli=1_000))
     assert answer(world, less) == 2
     assert (job_state(job), job.spec.cpus_milli) == (JobState.PENDING, 1_000)
+    assert list(job.payloads_of((Index(0), Index(1)))) == payloads
     # Its deadline was that of the first generation.
     world.sleep(10_000)
     world.tick()
