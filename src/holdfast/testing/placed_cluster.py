@@ -68,7 +68,10 @@ OTHER_LIMITS: Final = (
     c.SetLimit(scope="namespace", name="small", running=3),
     c.SetLimit(scope="user", name="ada", running=1),
     c.SetLimit(scope="namespace", name="default", running=4),
-    c.SetLimit(scope="namespace", name="default", amounts=(("cpus", 3_000), ("memory", MEMORY))),
+    # A gang of two takes more memory than one machine has.
+    c.SetLimit(
+        scope="namespace", name="default", amounts=(("cpus", 4_000), ("memory", 2 * MEMORY))
+    ),
     c.SetLimit(scope="namespace", name="small", amounts=(("licence", 1_000),)),
     c.ClearLimit(scope="key", name="tape"),
     c.ClearLimit(scope="user", name="ada"),
