@@ -60,7 +60,7 @@ def job_explained(
     whole = structs.replace(
         here,
         groups=_attributed(past, here.groups, oldest, last),
-        how=fate_told(past, here.example, here.ended_at),
+        how=fate_told(past, here.example, here.ended_at) or here.how,
     )
     told = [
         {**reason_view(reason), "tasks": reason.tasks or None, "example": reason.example or None}

@@ -42,6 +42,7 @@ from holdfast.scheduler.explain import (
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
 from holdfast.scheduler.ledger import Ledger, Name, names_of
+from holdfast.scheduler.reasons import listed
 from holdfast.wire.rates import rate_text
 
 MOST_TASKS: Final = 10_000
@@ -177,13 +178,26 @@ class Surroundings:
 
     def whole(self, job: Job) -> JobSituation:
         if is_finished(job):
-            return _ended(job)
+            return self._ended(job)
         found = tuple(
             Group(group.count, self._placed(job, index, group.situation))
             for count, index in _groups(job, self._now)
             for group in self._split(job, index, count)
         )
         return JobSituation(job_id=job.job_id, sealed=job.sealed, groups=found)
+
+    def _ended(self, job: Job) -> JobSituation:
+        """How a job ended; where that was not well, a task that shows it, or what it came
+        after."""
+        here = JobSituation(job_id=job.job_id, ended=job_state(job).value, reason=job_reason(job))
+        bad = (TaskState.UNSCHEDULABLE, TaskState.QUARANTINED)
+        found = (job.states.find(state) for state in bad)
+        worst = next((Index(index) for index in found if index >= 0), None)
+        if worst is not None:
+            name, place = task_name(job.job_id, worst), last_end(job, worst)
+            return structs.replace(here, example=name, ended_at=place)
+        dead = [f"the {tie.condition} of {tie.name}" for tie in self._ties(job) if tie.is_dead]
+        return structs.replace(here, how=f"it came after {listed(dead)}") if dead else here
 
     def _waiting(self, here: Situation, job: Job, index: Index) -> Situation:
         shape, task = shape_of(job), (job.tasks or {}).get(index)
@@ -322,18 +336,6 @@ class Surroundings:
             if mean is not None and task.started_at != NEVER:
                 left.append(max(0, mean - (self._now - task.started_at)))
         return min(left, default=None)
-
-
-def _ended(job: Job) -> JobSituation:
-    """How a job ended, with a task that shows it where that was not well."""
-    here = JobSituation(job_id=job.job_id, ended=job_state(job).value, reason=job_reason(job))
-    found = (job.states.find(state) for state in (TaskState.UNSCHEDULABLE, TaskState.QUARANTINED))
-    worst = next((Index(index) for index in found if index >= 0), None)
-    if worst is None:
-        return here
-    return structs.replace(
-        here, example=task_name(job.job_id, worst), ended_at=last_end(job, worst)
-    )
 
 
 def _groups(job: Job, now: Instant) -> Iterator[tuple[int, Index]]:

@@ -173,7 +173,7 @@ def explain_job(job: JobSituation) -> tuple[Reason, ...]:
 
 def _ended(job: JobSituation) -> Reason:
     why = f": {job.reason}" if job.reason else ""
-    shown = f"; {job.example}: {job.how}" if job.how else ""
+    shown = f"; {job.example + ': ' if job.example else ''}{job.how}" if job.how else ""
     may_return = job.ended in ("FAILED", "UNSCHEDULABLE")
     return Reason(
         code="finished",
@@ -248,9 +248,10 @@ def _bounds(here: Situation) -> Iterable[Reason]:
     most = here.spec.max_parallel
     needed = here.troop.size if here.troop is not None else 1
     if most and here.active + needed > most:
+        runs = "is" if here.active == 1 else "are"
         yield Reason(
             code="max_parallel",
-            sentence=f"Its job runs at most {most} tasks at once, and {here.active} are under way.",
+            sentence=f"Its job runs at most {most} at once; {here.active} of it {runs} under way.",
             command=f"holdfast task list {here.job_id} --state leased,running",
         )
     yield from _limits(here)

@@ -203,6 +203,11 @@ def test_a_job_that_ended_badly_is_told_with_what_one_of_its_tasks_says(inside):
         (told,) = (await house.get("/jobs/1/explain")).value["reasons"]
         assert told["sentence"] == "It ended FAILED: quarantined; 1/0: ValueError: no."
         assert (told["command"], told["example"]) == ("holdfast job retry 1", "1/0")
+        await house.submit(after=[{"job": "1"}])
+        (told,) = (await house.get("/jobs/2/explain")).value["reasons"]
+        assert told["sentence"] == (
+            "It ended FAILED: dependency_failed; it came after the success of 1."
+        )
 
     inside(story)
 

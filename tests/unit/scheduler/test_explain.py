@@ -62,7 +62,7 @@ def test_a_paused_queue_is_told_with_who_paused_it_and_why() -> None:
 def test_a_job_that_runs_as_many_as_it_may_is_told() -> None:
     reason = only(here(spec=a_spec(max_parallel=2), active=2))
     assert reason.code == "max_parallel"
-    assert "at most 2 tasks at once, and 2 are under way" in reason.sentence
+    assert "at most 2 at once; 2 of it are under way" in reason.sentence
     assert only(here(spec=a_spec(max_parallel=2), active=1)).code == "in_line"
 
 
