@@ -13,6 +13,7 @@ from holdfast.coordinator.feeders import Feeders
 from holdfast.coordinator.fleetnotes import FleetNotes
 from holdfast.coordinator.inspect import Told, told_by, told_in
 from holdfast.coordinator.looped import LoopEngine
+from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.ports import Faults, NoFaults
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
@@ -108,6 +109,7 @@ class Served:
                 Clockwork(self.coordinator),
                 FleetNotes(self.log.path, self.coordinator, self.exchanges),
                 Rounds(self.coordinator, self.exchanges),
+                PaceNotes(self.log.path, self.coordinator, self.exchanges.placement),
                 self.snapshotter,
                 self.growth,
                 Collector(self.bundles, self.coordinator.state),
