@@ -73,19 +73,11 @@ async def drain(call: Call) -> Answer:
     runs is finished."""
     body: Reason = call.body
     name = WorkerId(call.path["name"])
-    if not await call.look(lambda state: _is_known(call, state, name)):
-        raise Declined("not_found", f"no worker {name} is there; `holdfast worker list` has them")
     reason = body.reason or "drained"
     await call.execute(c.CordonWorker(worker=name, reason=reason, **call.keying()), reason=reason)
     asked = await call.ask(lambda _: call.service.served.drain_worker(name))
     left = await call.look(lambda state: _held(state, name))
     return Answer({"recalled": asked, "left": left})
-
-
-def _is_known(call: Call, state: State, name: WorkerId) -> bool:
-    """Whether it was heard of, or holds something: after a restart nobody was heard of yet."""
-    holders = (worker for worker, _ in state.holders)
-    return name in call.service.served.exchanges.workers or name in holders
 
 
 async def leases(call: Call) -> Answer:
