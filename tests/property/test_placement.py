@@ -14,7 +14,8 @@ from holdfast.core.shape import Shape, shape_of
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
 from holdfast.scheduler.ledger import KEY, names_of
-from holdfast.scheduler.plan import Outlook, Plan, plan
+from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.proposals import Plan
 from holdfast.scheduler.seats import Seat
 from holdfast.testing.clusters import a_busy_cluster, a_cluster, any_machine, any_wants
 from holdfast.testing.floor import Floor
@@ -205,6 +206,47 @@ def test_a_plan_does_not_depend_on_the_order_in_which_things_are_given(seed: int
     expected = told(plan(floor.outlook()))
     for _ in range(3):
         assert told(plan(shuffled(floor.outlook(), dice))) == expected
+
+
+def parts(made: Plan) -> tuple[list[Any], ...]:
+    return made.picks, made.gangs, made.evictions, made.hurries
+
+
+@settings(max_examples=100)
+@given(seeds)
+def test_a_cut_plan_is_the_beginning_of_the_whole(seed: int) -> None:
+    dice = Random(seed)
+    floor = a_busy_cluster(dice)
+    whole = floor.plan()
+    floor.most_picks = dice.randint(1, 8)
+    cut = floor.plan()
+    given_out = len(cut.picks) + sum(len(gang.members) for gang in cut.gangs)
+    for begun, full in zip(parts(cut), parts(whole), strict=True):
+        assert full[: len(begun)] == begun
+    if cut.is_cut:
+        assert given_out >= floor.most_picks
+    else:
+        assert parts(cut) == parts(whole)
+    if floor.length == 1 and not cut.gangs:
+        assert given_out <= floor.most_picks
+
+
+@settings(max_examples=40)
+@given(seeds)
+def test_cut_plans_come_to_an_end_and_the_last_keeps_the_laws(seed: int) -> None:
+    dice = Random(seed)
+    floor = a_busy_cluster(dice)
+    floor.most_picks = dice.randint(1, 4)
+    slots = sum(machine.slots for machine in floor.machines.values())
+    for _ in range(slots * floor.length + 1):
+        look = Look(floor)
+        for law in (*LAWS[:3], evictions_are_allowed):
+            law(look)
+        if not look.plan.is_cut:
+            break
+    for law in LAWS:
+        law(look)
+    assert not look.plan.is_cut
 
 
 @settings(max_examples=100)

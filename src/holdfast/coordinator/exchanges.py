@@ -16,7 +16,10 @@ from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
 from holdfast.core.ids import NEVER, Instant, WorkerId
 from holdfast.core.task import TaskState
-from holdfast.wire.exchange import Exchange, Released, Reply, Run, Verdict
+from holdfast.wire.exchange import Exchange, Released, Reply, Verdict
+
+MOST_PARTS = 8
+"""So many cut rounds in a row, and those who have only work to hear of are answered in between."""
 
 
 def _drop(error: Exception) -> None:
@@ -34,6 +37,7 @@ class Exchanges:
         # Those who wait for an answer and may have to be told something though there is no work:
         # a thousand others may idle beside them, and must cost nothing in a turn.
         self._alert: dict[WorkerId, Worker] = {}
+        self._parts = 0
         self._coordinator = coordinator
         self._reporting = Reporting(coordinator, read, self.placement.paces)
 
@@ -53,7 +57,7 @@ class Exchanges:
             self._repeat(worker, exchange, send)
             return
         if worker.send is not None:
-            self._reply(worker, ())
+            self._reply(worker)
         if worker.says_news(exchange):
             self.registry.changes += 1
         worker.hear(exchange)
@@ -80,7 +84,7 @@ class Exchanges:
         """Answer a parked exchange with nothing: it has waited long enough."""
         worker = self._parked(exchange)
         if worker is not None:
-            self._reply(worker, ())
+            self._reply(worker)
 
     def forsake(self, exchange: Exchange) -> None:
         """Nobody listens for this answer any more; whatever comes up waits for the next one."""
@@ -91,7 +95,7 @@ class Exchanges:
     def unpark_all(self) -> None:
         for worker in self.workers.values():
             if worker.send is not None:
-                self._reply(worker, ())
+                self._reply(worker)
 
     def _parked(self, exchange: Exchange) -> Worker | None:
         worker = self.workers.get(exchange.worker)
@@ -108,18 +112,26 @@ class Exchanges:
         state.ready.wake(state.jobs, now)
         has_work = bool(state.ready.queues)
         parked = self._everyone() if has_work else self._alerted()
-        for worker in [w for w in parked if (w.held or w.unseen) and not w.stops]:
+        for worker in [w for w in parked if not (w.stops or w.is_clean(state))]:
             worker.stops = self._stops(worker)
             if worker.stops or worker.is_doubtful(state):
                 worker.has_news = True
         open_to = [w for w in parked if self.is_open(w)] if has_work else []
+        self.placement.is_cut = False
         runs = self.placement.give_out(open_to, self._about_to_ask()) if open_to else {}
         if len(self.workers) > 1 and not runs:
             self._recall()
+        for name, given in runs.items():
+            worker = self.workers[name]
+            worker.owe(given)
+            self._mind(worker)
+        # Whoever was given something may be given more when the round goes on, and would have to
+        # ask again for that.
+        self._parts = self._parts + 1 if self.placement.is_cut else 0
+        is_over = self._parts % MOST_PARTS == 0
         for worker in parked if has_work else self._alerted():
-            given = runs.get(worker.worker)
-            if given or worker.has_news:
-                self._reply(worker, tuple(given or ()))
+            if worker.has_news or (worker.runs and is_over):
+                self._reply(worker)
 
     def prune(self, now: Instant) -> None:
         """Let go of what is long gone."""
@@ -132,7 +144,7 @@ class Exchanges:
         self._mind(worker)
 
     def _mind(self, worker: Worker) -> None:
-        if worker.has_news or worker.held:
+        if worker.has_news or worker.held or worker.runs:
             self._alert[worker.worker] = worker
 
     def _everyone(self) -> list[Worker]:
@@ -278,18 +290,15 @@ class Exchanges:
             soonest = min((end for end in held if end != NEVER), default=NEVER)
         return 0 if soonest == NEVER else max(0, soonest - worker.heard_at)
 
-    def _reply(self, worker: Worker, runs: tuple[Run, ...]) -> None:
+    def _reply(self, worker: Worker) -> None:
         send = worker.send
-        if runs:
-            leases = frozenset([item.lease_id for run in runs for item in run.items])
-            worker.unseen = (*worker.unseen, (worker.number, leases))
         who = worker.hello is None and bool(worker.term_ms)
         reply = Reply(
-            worker.number, worker.verdicts, worker.stops, worker.recalls, runs, who=who,
+            worker.number, worker.verdicts, worker.stops, worker.recalls, worker.runs, who=who,
             good_ms=self._good_ms(worker), drain=self._must_drain(worker), kept=worker.kept,
         )  # fmt: skip
         worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
-        worker.kept = ()
+        worker.kept, worker.runs = (), ()
         worker.has_news = False
         worker.last_reply = reply
         if send is not None:

@@ -7,9 +7,10 @@ A lease that is over says nothing about the process that runs under it: that end
 What a worker was given counts against it until an exchange of its own names it no more.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
 from holdfast.core.lease import Holder
@@ -18,7 +19,7 @@ from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.scheduler.plan import run_length
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
-from holdfast.wire.exchange import Capacity, Exchange, Hello, Lingering, Reply, Verdict
+from holdfast.wire.exchange import Capacity, Exchange, Hello, Lingering, Reply, Run, Verdict
 
 SendReply = Callable[[Reply], None]
 
@@ -26,13 +27,24 @@ GRANTED_SLACK = 256
 """How many leases that are long gone may be remembered before somebody sweeps."""
 
 
+class Stand(Struct):
+    """What was made of a worker, and from what: as long as that is the same, so is this."""
+
+    stamp: tuple[object, ...]
+    seat: Seat | None = None
+    free: Amounts = field(default_factory=Amounts)
+    open_slots: list[int] = []
+    tally: dict[Shape, int] | None = None
+    is_clean: bool | None = None
+
+
 class Worker(Struct):
     """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
-    `stops`, `recalls` and `kept` are the answer being put together for exchange `number`, which
-    goes to `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned.
-    `has_left`: it said goodbye.
+    `stops`, `recalls`, `kept` and `runs` are the answer being put together for exchange `number`,
+    which goes to `send`. `drained`: an operator wants it to take nothing more, as long as it is
+    cordoned. `has_left`: it said goodbye.
     `granted` is the slot and the shape of each lease it was given and may still run under, `last`
-    the shape that each slot was given last."""
+    the shape that each slot was given last. `stand` is what rounds go on with."""
 
     worker: WorkerId
     incarnation: int
@@ -50,6 +62,7 @@ class Worker(Struct):
     stops: tuple[Verdict, ...] = ()
     recalls: tuple[LeaseId, ...] = ()
     kept: tuple[LeaseId, ...] = ()
+    runs: tuple[Run, ...] = ()
     asked: frozenset[LeaseId] = frozenset()
     held: frozenset[LeaseId] = frozenset()
     lingering: tuple[Lingering, ...] = ()
@@ -60,6 +73,7 @@ class Worker(Struct):
     hello: Hello | None = None
     since: Instant = NEVER
     seen_at: Instant = NEVER
+    stand: Stand | None = None
 
     def says_news(self, exchange: Exchange) -> bool:
         """Whether it is another worker than it was: larger, smaller, leaving."""
@@ -83,6 +97,12 @@ class Worker(Struct):
             self.granted = {lease: it for lease, it in self.granted.items() if lease in kept}
         self.granted.update(dict.fromkeys(leases, (slot, shape)))
         self.last[slot] = shape
+
+    def owe(self, runs: Iterable[Run]) -> None:
+        """It hears of these with its next answer. They are on their way from now on."""
+        leases = frozenset([item.lease_id for run in runs for item in run.items])
+        self.unseen = (*self.unseen, (self.number, leases))
+        self.runs = (*self.runs, *runs)
 
     def known(self) -> frozenset[LeaseId]:
         """What it holds, and what is on its way to it."""
@@ -116,6 +136,49 @@ class Worker(Struct):
     def is_idle(self, state: State) -> bool:
         """Whether nothing runs there, wanted or not."""
         return not (self.has_leases(state) or self.lingering or self.clung_to(state))
+
+    def kept_seat(self, state: State) -> Seat:
+        """The same as `seat`, save since when each attempt runs; made anew only where something has
+        changed, or a plan has used the former. A thousand workers idle beside one that reports."""
+        stand = self._stand(state)
+        seat = stand.seat
+        if seat is None or seat.is_used:
+            seat = stand.seat = self.seat(state)
+            stand.free, stand.open_slots = seat.free.copy(), seat.open_slots.copy()
+        else:
+            seat.clear(stand.free, stand.open_slots)
+        return seat
+
+    def is_clean(self, state: State) -> bool:
+        """Whether all that it holds, and all that is on its way to it, is its own."""
+        stand = self._stand(state)
+        if stand.is_clean is None:
+            stand.is_clean = not self.clung_to(state)
+        return stand.is_clean
+
+    def tally(self, state: State) -> dict[Shape, int]:
+        """How many slots something runs or waits in, of each shape. Where it holds more than
+        anybody here remembers, what is recorded counts all the same."""
+        stand = self._stand(state)
+        if stand.tally is None:
+            held = self.held_slots(state)
+            if held is None:
+                bare = Worker(self.worker, self.incarnation, Capacity(0, 0, 0, 0))
+                held = bare.held_slots(state) or {}
+            shapes = (slot.shape for slot in held.values() if slot.shape is not None)
+            stand.tally = dict(Counter(shapes))
+        return stand.tally
+
+    def _stand(self, state: State) -> Stand:
+        holder = state.holders.get((self.worker, self.incarnation))
+        # What was granted, and in which slots, changes with what is held or is on its way.
+        stamp = (
+            holder, 0 if holder is None else holder.changes, self.capacity, self.hello,
+            self.occupied, self.lingering, self.held, self.unseen, self.send is None, self.term_ms,
+        )  # fmt: skip
+        if self.stand is None or self.stand.stamp != stamp:
+            self.stand = Stand(stamp)
+        return self.stand
 
     def seat(self, state: State, *, is_exact: bool = False) -> Seat:
         """What is free: all there is without the slots of its leases, and without those of what is
@@ -236,14 +299,9 @@ def held_by_all(state: State, known: Iterable[Worker]) -> dict[Shape, int]:
     workers = {(worker.worker, worker.incarnation): worker for worker in known}
     found: dict[Shape, int] = {}
     for key in workers.keys() | state.holders.keys():
-        bare = Worker(*key, Capacity(0, 0, 0, 0))
-        held = workers.get(key, bare).held_slots(state)
-        if held is None:
-            # It holds more than anybody here remembers; what is recorded counts all the same.
-            held = bare.held_slots(state) or {}
-        for slot in held.values():
-            if slot.shape is not None:
-                found[slot.shape] = found.get(slot.shape, 0) + 1
+        worker = workers.get(key) or Worker(*key, Capacity(0, 0, 0, 0))
+        for shape, count in worker.tally(state).items():
+            found[shape] = found.get(shape, 0) + count
     return found
 
 

@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final
 
+from holdfast.coordinator.placement import MOST_PICKS
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Decision
@@ -27,6 +28,7 @@ TERM_MS: Final = 10_000
 WILD_MS: Final = 40_000
 CALM_MS: Final = 600_000
 IDLE_SPINS_MAX: Final = 50
+CUT_AFTER: Final = (MOST_PICKS, 1, 3)
 WANTED_MEMORY: Final = (0, MEMORY // 2 + 1, MEMORY // 3, 0)
 WANTED_GPUS: Final = (0, 0, 0, GPUS)
 
@@ -55,7 +57,11 @@ class Cluster:
         self.faults: Counter[str] = Counter()
         self.seen: Counter[str] = Counter()
         self.troubles: list[str] = []
-        self.service = Service(self.clock, SeededDice(seed), term_ms=TERM_MS)
+        # Two of three have so few tasks to a round that nearly every round is cut.
+        most_picks = CUT_AFTER[seed % len(CUT_AFTER)]
+        self.service = Service(
+            self.clock, SeededDice(seed), term_ms=TERM_MS, most_picks=most_picks
+        )
         self.wanted: dict[str, tuple[bytes, ...]] = {}
         self.acknowledged: dict[str, JobId] = {}
         self._is_wild = True

@@ -19,8 +19,9 @@ from holdfast.core.shape import Shape, shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import Task
 from holdfast.scheduler.aging import Aging
-from holdfast.scheduler.ledger import Ledger, Name
-from holdfast.scheduler.plan import Outlook, Plan, plan
+from holdfast.scheduler.ledger import UNBOUNDED, Ledger, Name
+from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.proposals import Plan
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
 from holdfast.scheduler.shares import Shares
 from holdfast.testing.world import World
@@ -73,6 +74,7 @@ class Floor:
         self.weights: dict[str, int] = {}
         self.aging = Aging(0)
         self.leaving: dict[tuple[str, int], Shape] = {}
+        self.most_picks = UNBOUNDED
 
     # --- what there is --------------------------------------------------------------------------
 
@@ -127,6 +129,7 @@ class Floor:
             ledger=Ledger(self.caps, self.tokens, held, self.amounts),
             shares=lambda: Shares(shown, held, self.weights),
             rank_of=lambda row: self.aging.rank_of(row, world.now),
+            most_picks=self.most_picks,
         )
 
     # --- what happens ---------------------------------------------------------------------------

@@ -5,7 +5,8 @@ import pytest
 from holdfast.core import commands as c
 from holdfast.core.ids import Position, WorkerId
 from holdfast.core.placing import Constraint
-from holdfast.scheduler.plan import LONGEST_RUN, RUN_MS, Pick, run_length
+from holdfast.scheduler.plan import LONGEST_RUN, RUN_MS, run_length
+from holdfast.scheduler.proposals import Pick
 from holdfast.testing.floor import Floor, a_machine
 
 
@@ -292,3 +293,14 @@ def fail(floor: Floor, job_id: str, index: int, *, worker: str) -> None:
     floor.world.start(job_id, index, lease, worker=worker)
     floor.world.fail(job_id, index, lease, worker=worker)
     floor.world.sleep(600_000)
+
+
+def test_a_row_of_runs_is_dealt_evenly_or_not_at_all_where_a_plan_is_cut() -> None:
+    floor = Floor(w=a_machine(10))
+    floor.length = 5
+    floor.submit("j", 12)
+    whole = floor.plan()
+    floor.most_picks = 3
+    cut = floor.plan()
+    assert [len(pick.indices) for pick in whole.picks] == [2, 2] + [1] * 8
+    assert cut.picks == whole.picks
