@@ -4,10 +4,11 @@ from typing import Final
 
 from msgspec.structs import astuple
 
-from holdfast.api.call import Answer, Call
+from holdfast.api.call import Answer, Answered, Call
 from holdfast.api.problems import Declined
+from holdfast.coordinator.promise import Promise
 from holdfast.coordinator.serving import Left, Superseded
-from holdfast.wire.exchange import Exchange, is_empty
+from holdfast.wire.exchange import Exchange, Reply, is_empty
 
 PARK_S: Final = 20.0
 LEAVING_PARK_S: Final = 0.5
@@ -17,21 +18,32 @@ MOST_SLOTS: Final = 10_000
 MOST_WORKERS: Final = 50_000
 
 
-async def exchange(call: Call) -> Answer:
+def exchange(call: Call) -> Promise[Answered]:
     """What a worker says happened, and what it is told to do next. Parks when there is nothing."""
     message: Exchange = call.body
     _check(call, message)
     # Who leaves takes reports still, and keeps nobody waiting for long.
     park_s = LEAVING_PARK_S if call.service.leaving.is_set() else PARK_S
-    # What reports something is answered as soon as that is durable; only who may be parked can
-    # leave meanwhile.
-    gone = call.gone if is_empty(message) else None
+    served = call.service.served
+    answer: Promise[Answered] = Promise()
     try:
-        return Answer(await call.service.served.exchange(message, park_s, gone))
+        replying = served.exchange(message, park_s)
     except Superseded as error:
         raise Declined("conflict", str(error)) from error
-    except Left as error:
-        raise Declined("not_ready", str(error)) from error
+    replying.then(lambda reply: answer.keep(_told(reply)))
+    # What reports something is answered as soon as that is durable; only who may be parked can
+    # leave meanwhile.
+    if is_empty(message):
+        call.when_left(lambda: served.forsake(message))
+    return answer
+
+
+def _told(reply: Reply | Exception) -> Answer | Exception:
+    if isinstance(reply, Superseded):
+        return Declined("conflict", str(reply))
+    if isinstance(reply, Left):
+        return Declined("not_ready", str(reply))
+    return reply if isinstance(reply, Exception) else Answer(reply)
 
 
 def _check(call: Call, message: Exchange) -> None:

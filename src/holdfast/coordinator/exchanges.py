@@ -55,7 +55,7 @@ class Exchanges:
         if worker.send is not None:
             self._reply(worker, ())
         if worker.says_news(exchange):
-            self.registry.changes += 1
+            self.registry.changed.add(worker.worker)
         worker.hear(exchange)
         worker.heard_at = self._coordinator.now()
         worker.send = send
@@ -120,6 +120,14 @@ class Exchanges:
             given = runs.get(worker.worker)
             if given or worker.has_news:
                 self._reply(worker, tuple(given or ()))
+
+    def is_at_rest(self) -> bool:
+        """Whether a round would do nothing: nothing waits, nobody holds anything, and there is
+        nothing to tell anybody, nor to write."""
+        state, registry = self._coordinator.state, self.registry
+        if state.ready.queues or state.holders or registry.changed or self._alert:
+            return False
+        return self._coordinator.has_nothing_pending()
 
     def prune(self, now: Instant) -> None:
         """Let go of what is long gone."""

@@ -56,49 +56,59 @@ class FleetNotes:
         self._folder = folder
         self._coordinator = coordinator
         self._exchanges = exchanges
-        self._known: dict[str, Stand] | None = None
-        self._seen = -1
+        self._known: dict[WorkerId, Stand] | None = None
+        self._silent: frozenset[WorkerId] = frozenset()
         self._next = Instant(0)
         self._is_broken = False
 
     def step(self, now: Instant) -> None:
-        changes = self._exchanges.registry.changes
-        if self._is_broken or (changes == self._seen and now < self._next):
+        registry = self._exchanges.registry
+        names, registry.changed = registry.changed, set()
+        if self._is_broken:
             return
-        self._seen, self._next = changes, Instant(now + LOOK_MS)
+        if now >= self._next:
+            self._next = Instant(now + LOOK_MS)
+            silent = registry.silent(now)
+            names |= silent ^ self._silent
+            self._silent = silent
+        if not names and self._known is not None:
+            return
         try:
-            self._note(now)
+            self._note(names, now)
         except OSError:
             self._is_broken = True
 
     def next_due(self) -> Instant:
-        return NEVER
+        return self._next if self._exchanges.workers and not self._is_broken else NEVER
 
-    def _note(self, now: Instant) -> None:
+    def _note(self, names: set[WorkerId], now: Instant) -> None:
         position = int(self._coordinator.state.position)
-        stands = {str(worker.worker): self._stand(worker) for worker in self._present()}
+        workers = self._exchanges.workers
         notes: list[Note] = []
         path = self._folder / FILE
         if self._known is None or _size(path) > MOST_BYTES:
             if self._known is not None:
                 os.replace(path, self._folder / FORMER)
             notes.append(Note(position, now))
-            self._known = {}
-        for name in [name for name in self._known if name not in stands]:
-            notes.append(Note(position, now, name))
-        for name, stand in stands.items():
-            if self._known.get(name) != stand:
+            self._known, names = {}, set(workers)
+        for name in sorted(names):
+            stand = self._stand(workers.get(name))
+            if stand == self._known.get(name):
+                continue
+            if stand is None:
+                del self._known[name]
+                notes.append(Note(position, now, name))
+            else:
+                self._known[name] = stand
                 notes.append(Note(position, now, name, *stand))
         if notes:
             with path.open("ab") as file:
                 # A line that a crash cut short ends here.
                 file.write(b"".join(b"\n" + _encode(note) for note in notes))
-        self._known = stands
 
-    def _present(self) -> list[Worker]:
-        return [worker for worker in self._exchanges.workers.values() if not worker.has_left]
-
-    def _stand(self, worker: Worker) -> Stand:
+    def _stand(self, worker: Worker | None) -> Stand | None:
+        if worker is None or worker.has_left:
+            return None
         standing = DRAINING if worker.draining else OPEN
         if not self._exchanges.registry.is_alive(worker):
             standing = SILENT

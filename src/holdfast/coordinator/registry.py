@@ -19,13 +19,14 @@ FORGET_MS = 3_600_000
 
 class Registry:
     """`term_ms` zero: workers inside this process, where a later incarnation always follows a
-    dead one. `changes` grows whenever somebody comes, goes or says something new of itself."""
+    dead one. `changed` names everybody who came, went or said something new of itself, until
+    whoever keeps notes of that has taken it."""
 
     def __init__(self, coordinator: Coordinator, term_ms: int) -> None:
         self.workers: dict[WorkerId, Worker] = {}
         self._coordinator = coordinator
         self._term_ms = term_ms
-        self.changes = 0
+        self.changed: set[WorkerId] = set()
 
     def admit(self, exchange: Exchange) -> Worker | str:
         """Where this incarnation sits, or why it may not."""
@@ -47,6 +48,17 @@ class Registry:
         is_heard = worker.send is not None or silent_ms < self._term_ms
         return is_heard and not worker.has_left
 
+    def silent(self, now: Instant) -> frozenset[WorkerId]:
+        """Who has not said goodbye and is not alive. There may be thousands who are."""
+        since = now - self._term_ms
+        return frozenset(
+            [
+                worker.worker
+                for worker in self.workers.values()
+                if worker.seen_at <= since and worker.send is None and not worker.has_left
+            ]
+        )
+
     def missed(self, worker: Worker) -> int:
         """How many renewals it has missed since it was last heard of."""
         half = 0 if worker.has_left else self._term_ms // 2
@@ -62,8 +74,12 @@ class Registry:
             if now - worker.seen_at > FORGET_MS and not worker.has_leases(self._coordinator.state)
         ]
         for name in gone:
-            self.changes += 1
-            del self.workers[name]
+            self.forget(name)
+
+    def forget(self, name: WorkerId) -> Worker | None:
+        """Nobody of this name is known from now on; whom that was, if anybody."""
+        self.changed.add(name)
+        return self.workers.pop(name, None)
 
     def _refusal(self, worker: Worker | None, exchange: Exchange) -> str:
         name = exchange.worker
@@ -112,14 +128,14 @@ class Registry:
             for task in holder.leases.values():
                 fresh.give((task.lease_id,), task.slot, shape_of(jobs[task.job_id]))
         self.workers[exchange.worker] = fresh
-        self.changes += 1
+        self.changed.add(exchange.worker)
         return fresh
 
     def _meet(self, worker: Worker, hello: Hello) -> None:
         if worker.hello == hello:
             return
         worker.hello = hello
-        self.changes += 1
+        self.changed.add(worker.worker)
         notice = worker_registered(worker.worker, hello.address or hello.host)
         self._coordinator.notices.append((self._coordinator.now(), notice))
 
