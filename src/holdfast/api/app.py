@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 
 from holdfast.api.asked import Asked, Left
 from holdfast.api.call import Answer, Answered, Call, Raw, Stream, Text
-from holdfast.api.identity import NOBODY, PUBLIC, Identity, identify
+from holdfast.api.identity import NOBODY, PUBLIC, Identities, Identity
 from holdfast.api.limits import Door, Limits, Rates
 from holdfast.api.matching import Paths
 from holdfast.api.negotiation import PROBLEM, read_body, wants_msgpack, written
@@ -31,6 +31,8 @@ log = getLogger("holdfast")
 
 MOST_QUERY: Final = 100
 BODY_S: Final = 60.0
+NOT_STORED: Final = ("cache-control", "no-store")
+CACHED: Final = ("cache-control", "no-cache")
 
 Promised = Promise[Response]
 
@@ -49,6 +51,7 @@ class Api:
         self.service = service
         self._door = door
         self._paths = Paths(table)
+        self._identities = Identities()
         self._repeats = Repeats(time.monotonic)
         self._rates = Rates(per_second, time.monotonic)
 
@@ -172,8 +175,8 @@ class Api:
         if route is not None and route.scope == PUBLIC and found is not None:
             return route, found[1], NOBODY
         coordinator = self.service.served.coordinator
-        identity = identify(
-            coordinator.state, asked.headers.get("authorization"), coordinator.clock.wall()
+        identity = self._identities.identify(
+            coordinator.state, asked.headers.get("authorization", ""), coordinator.clock.wall()
         )
         if found is None:
             raise Declined("not_found", f"there is nothing at {asked.path[:200]}")
@@ -244,21 +247,20 @@ def _too_much(most: int) -> Declined:
 
 def _response(asked: Asked, answered: Answer | Text | Raw) -> Response:
     if isinstance(answered, Raw):
-        headers = {"cache-control": "no-store", **dict(answered.headers)}
-        return whole(200, answered.content, "application/octet-stream", headers.items())
+        headers = (NOT_STORED, *answered.headers)
+        return whole(200, answered.content, "application/octet-stream", headers)
     if isinstance(answered, Text):
         return whole(200, answered.text.encode(), answered.content_type)
     msgpack = wants_msgpack(asked.headers.get("accept", ""))
     content, media_type = written(answered.value, msgpack=msgpack)
-    headers = {"cache-control": "no-cache" if answered.tagged else "no-store"}
-    headers.update(answered.headers)
+    headers = (CACHED if answered.tagged else NOT_STORED, *answered.headers)
     if answered.tagged:
         tag = f'"{blake2b(content, digest_size=12).hexdigest()}"'
-        headers["etag"] = tag
+        headers = (*headers, ("etag", tag))
         known = asked.headers.get("if-none-match", "")
         if tag in [each.strip().removeprefix("W/") for each in known.split(",")]:
-            return whole(304, headers=headers.items())
-    return whole(answered.status, content, media_type, headers.items())
+            return whole(304, headers=headers)
+    return whole(answered.status, content, media_type, headers)
 
 
 def _problem(asked: Asked, no: Declined, trace_id: str = "") -> Response:

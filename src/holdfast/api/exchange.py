@@ -27,10 +27,9 @@ def exchange(call: Call) -> Promise[Answered]:
     served = call.service.served
     answer: Promise[Answered] = Promise()
     try:
-        replying = served.exchange(message, park_s)
+        served.exchange(message, park_s, lambda reply: answer.keep(_told(reply)))
     except Superseded as error:
         raise Declined("conflict", str(error)) from error
-    replying.then(lambda reply: answer.keep(_told(reply)))
     # What reports something is answered as soon as that is durable; only who may be parked can
     # leave meanwhile.
     if is_empty(message):
@@ -57,7 +56,7 @@ def _check(call: Call, message: Exchange) -> None:
     offered = message.capacity
     if not 0 <= offered.slots <= MOST_SLOTS:
         raise Declined("invalid", f"a worker has at most {MOST_SLOTS} slots")
-    amounts = (
+    amounts: tuple[int, ...] = (
         message.incarnation,
         message.number,
         message.seen,
@@ -65,12 +64,13 @@ def _check(call: Call, message: Exchange) -> None:
         offered.cpus_milli,
         offered.memory_bytes,
         offered.gpus,
-        *(amount for attempt in message.lingering for amount in astuple(attempt)),
     )
-    codes = [failed.exit_code or 0 for failed in message.failed]
-    if not all(0 <= amount <= LARGEST for amount in amounts) or not all(
-        abs(code) <= LARGEST for code in codes
-    ):
+    if message.lingering or message.failed:
+        for attempt in message.lingering:
+            *plain, named = astuple(attempt)
+            amounts += (*plain, *(amount for _, amount in named))
+        amounts += tuple(abs(failed.exit_code or 0) for failed in message.failed)
+    if min(amounts) < 0 or max(amounts) > LARGEST:
         raise Declined("invalid", "a number here is negative, or larger than anything is")
     known = call.service.served.exchanges.workers
     if name not in known and len(known) >= MOST_WORKERS:

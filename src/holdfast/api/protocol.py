@@ -60,6 +60,9 @@ class Request(Asked):
 class Talk(asyncio.Protocol):
     """One connection. The web server makes it, counts it, and asks it to end."""
 
+    _usual: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
+    """The headers that all answers of a second have, and how they look as lines."""
+
     def __init__(
         self,
         config: uvicorn.Config,
@@ -282,7 +285,10 @@ class Talk(asyncio.Protocol):
         return b"".join((STATUS_LINES[status], self._usual_lines(), lines, closing, b"\r\n"))
 
     def _usual_lines(self) -> bytes:
-        return b"".join([b"%b: %b\r\n" % pair for pair in self._state.default_headers])
+        headers = self._state.default_headers
+        if Talk._usual[0] is not headers:
+            Talk._usual = (headers, b"".join([b"%b: %b\r\n" % pair for pair in headers]))
+        return Talk._usual[1]
 
     def _next(self, request: Request) -> None:
         """The first in line has its answer; now the one behind it."""

@@ -15,7 +15,7 @@ from holdfast.coordinator.inspect import Told, told_by, told_in
 from holdfast.coordinator.looped import LoopEngine
 from holdfast.coordinator.parking import Parking
 from holdfast.coordinator.ports import Faults, NoFaults
-from holdfast.coordinator.promise import Promise
+from holdfast.coordinator.promise import Listener
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.taking import Taken
@@ -118,7 +118,7 @@ class Served:
             )
         )
         self._taken = taken
-        self._asking: dict[WorkerId, tuple[int, int, Promise[Reply]]] = {}
+        self._asking: dict[WorkerId, tuple[int, int, Listener[Reply]]] = {}
 
     def adjust(self, settings: Settings) -> None:
         """Have other settings hold from now on. What is here already is measured by them when
@@ -146,10 +146,11 @@ class Served:
         """The durable records from `first` to `last`. May be called from any thread."""
         return told_in(self.log.read(first), first, last) if first <= last else iter(())
 
-    def exchange(self, message: Exchange, park_s: float) -> Promise[Reply]:
-        """The answer to a worker: at once where there is something to say, else parked until
-        there is, or until `park_s` have passed. It is `Superseded` where the worker has sent the
-        same again, or more, and `Left` where nobody waits for it any more."""
+    def exchange(self, message: Exchange, park_s: float, tell: Listener[Reply]) -> None:
+        """Have a worker told the answer: at once where there is something to say, else parked
+        until there is, or until `park_s` have passed. It is told `Superseded` where the worker has
+        sent the same again, and `Left` where nobody waits for it any more. `Superseded` is raised
+        where it has sent more already."""
         worker = message.worker
         here = (message.incarnation, message.number)
         known = self.exchanges.workers.get(worker)
@@ -158,14 +159,13 @@ class Served:
         former = self._asking.get(worker)
         if former is not None and former[:2] == here:
             # A repeat takes the answer from whoever asked the same before.
-            former[2].keep(Superseded(message))
-        answer: Promise[Reply] = Promise()
-        asking = (*here, answer)
+            former[2](Superseded(message))
+        asking = (*here, tell)
 
         def send(reply: Reply) -> None:
             if self._asking.get(worker) is asking:
                 del self._asking[worker]
-            answer.keep(reply)
+            tell(reply)
 
         self.exchanges.take(message, send)
         self._asking[worker] = asking
@@ -176,7 +176,6 @@ class Served:
             self.coordinator.settle()
         else:
             self.engine.soon()
-        return answer
 
     def forsake(self, message: Exchange) -> None:
         """The connection of a parked exchange is gone, which proves nothing about the worker: it
@@ -185,7 +184,7 @@ class Served:
         asking = self._asking.get(message.worker)
         if asking is not None and asking[:2] == (message.incarnation, message.number):
             del self._asking[message.worker]
-            asking[2].keep(Left(message))
+            asking[2](Left(message))
 
     def drain_worker(self, name: WorkerId) -> int:
         """Tell a cordoned worker to take nothing more, and ask back everything it has not started;
