@@ -1,5 +1,7 @@
 """Placing work: what fits goes where it fits, in the order it came, and nothing is overfilled."""
 
+import gc
+
 import pytest
 
 from holdfast.core import commands as c
@@ -292,3 +294,18 @@ def fail(floor: Floor, job_id: str, index: int, *, worker: str) -> None:
     floor.world.start(job_id, index, lease, worker=worker)
     floor.world.fail(job_id, index, lease, worker=worker)
     floor.world.sleep(600_000)
+
+
+def test_a_plan_leaves_nothing_for_the_collector() -> None:
+    """One is made for every task that comes alone: rings of objects would be looked for again and
+    again, while somebody waits."""
+    floor = Floor(w=a_machine())
+    floor.submit("a", 5)
+    floor.submit("big", cpus_milli=8_000)
+    gc.collect()
+    gc.disable()
+    try:
+        assert floor.plan().picks
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
