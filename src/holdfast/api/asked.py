@@ -19,6 +19,11 @@ class Asked:
     then whoever brings it may hold it back. `unread` is how much of it lies here.
     """
 
+    __slots__ = (
+        "_awaited", "_leavings", "_more", "_on_leaving", "_pieces", "has_left", "headers",
+        "is_whole", "method", "path", "query", "unread",
+    )  # fmt: skip
+
     def __init__(
         self,
         method: str,

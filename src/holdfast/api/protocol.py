@@ -52,9 +52,11 @@ class Request(Asked):
     """A request with what only its connection must know. `waits`: its asker sends the body only
     when told to go on."""
 
-    keep_alive = True
-    waits = False
-    version = "1.1"
+    __slots__ = ("keep_alive", "version", "waits")
+
+    keep_alive: bool
+    waits: bool
+    version: str
 
 
 class Talk(asyncio.Protocol):

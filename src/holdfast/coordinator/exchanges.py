@@ -60,7 +60,7 @@ class Exchanges:
         if worker.says_news(exchange):
             self.registry.changed.add(worker.worker)
         worker.hear(exchange)
-        worker.heard_at = self._coordinator.now()
+        worker.heard_at = worker.seen_at
         worker.send = send
         here = (worker.worker, worker.incarnation)
         reported = not is_empty(exchange)

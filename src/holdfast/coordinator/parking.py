@@ -5,7 +5,6 @@ A timer for each would be set and cancelled far more often than one ever rings.
 
 from collections import OrderedDict
 
-from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.core.ids import NEVER, Instant, WorkerId
 from holdfast.wire.exchange import Exchange
@@ -16,13 +15,12 @@ class Parking:
     exchange of each worker is in it, answered or not, in the order in which they came: all wait
     equally long, until `clear` says that those that come next wait otherwise."""
 
-    def __init__(self, coordinator: Coordinator, exchanges: Exchanges) -> None:
-        self._coordinator = coordinator
+    def __init__(self, exchanges: Exchanges) -> None:
         self._exchanges = exchanges
         self._waiting: OrderedDict[WorkerId, tuple[Instant, Exchange]] = OrderedDict()
 
-    def add(self, exchange: Exchange, park_s: float) -> None:
-        due = Instant(self._coordinator.now() + int(park_s * 1_000))
+    def add(self, exchange: Exchange, now: Instant, park_s: float) -> None:
+        due = Instant(now + int(park_s * 1_000))
         self._waiting[exchange.worker] = (due, exchange)
         self._waiting.move_to_end(exchange.worker)
 

@@ -90,7 +90,7 @@ class Served:
         )
         self.exchanges = Exchanges(taken.coordinator, taken.recent, term_ms=term_ms)
         self.exchanges.adjust(settings)
-        self._parking = Parking(taken.coordinator, self.exchanges)
+        self._parking = Parking(self.exchanges)
         self.engine = LoopEngine(taken.coordinator, taken.log, faults or NoFaults())
         self.snapshotter = Snapshotter(
             self.log.path,
@@ -170,7 +170,7 @@ class Served:
         self.exchanges.take(message, send)
         self._asking[worker] = asking
         if is_empty(message):
-            self._parking.add(message, park_s)
+            self._parking.add(message, self.coordinator.now(), park_s)
         if self.exchanges.is_at_rest():
             # What a thousand idle workers say changes nothing, and must cost next to nothing.
             self.coordinator.settle()

@@ -15,7 +15,7 @@ class Yard:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.service = Service(self.clock, SeededDice(1), term_ms=10_000)
-        self.parking = Parking(self.service.coordinator, self.service.exchanges)
+        self.parking = Parking(self.service.exchanges)
         self.told: list[tuple[str, int]] = []
         self._numbers: dict[str, int] = {}
 
@@ -31,7 +31,7 @@ class Yard:
             self.told.append((name, reply.number))
 
         self.service.exchanges.take(message, send)
-        self.parking.add(message, park_s)
+        self.parking.add(message, self.now, park_s)
 
     def pass_time(self, ms: int) -> None:
         self.clock.advance(ms)
