@@ -25,7 +25,7 @@ class Registry:
     def __init__(self, coordinator: Coordinator, term_ms: int) -> None:
         self.workers: dict[WorkerId, Worker] = {}
         self._coordinator = coordinator
-        self._term_ms = term_ms
+        self.term_ms = term_ms
         self.changed: set[WorkerId] = set()
 
     def admit(self, exchange: Exchange) -> Worker | str:
@@ -45,28 +45,23 @@ class Registry:
     def is_alive(self, worker: Worker) -> bool:
         """Heard of within a term, or waiting for an answer at this moment, and not gone."""
         silent_ms = self._coordinator.now() - worker.seen_at
-        is_heard = worker.send is not None or silent_ms < self._term_ms
+        is_heard = worker.send is not None or silent_ms < self.term_ms
         return is_heard and not worker.has_left
 
-    def silent(self, now: Instant) -> frozenset[WorkerId]:
-        """Who has not said goodbye and is not alive. There may be thousands who are."""
-        since = now - self._term_ms
-        return frozenset(
-            [
-                worker.worker
-                for worker in self.workers.values()
-                if worker.seen_at <= since and worker.send is None and not worker.has_left
-            ]
-        )
+    def is_silent(self, worker: Worker, now: Instant) -> bool:
+        """Not heard of for a term, without a goodbye. Who is inside this process lives as long as
+        it does."""
+        is_unheard = worker.send is None and now - worker.seen_at >= self.term_ms
+        return is_unheard and self.term_ms > 0 and not worker.has_left
 
     def missed(self, worker: Worker) -> int:
         """How many renewals it has missed since it was last heard of."""
-        half = 0 if worker.has_left else self._term_ms // 2
+        half = 0 if worker.has_left else self.term_ms // 2
         return (self._coordinator.now() - worker.seen_at) // half if half else 0
 
     def prune(self, now: Instant) -> None:
         """Let go of those that are long gone and hold nothing."""
-        if not self._term_ms:
+        if not self.term_ms:
             return
         gone = [
             worker.worker
@@ -83,7 +78,7 @@ class Registry:
 
     def _refusal(self, worker: Worker | None, exchange: Exchange) -> str:
         name = exchange.worker
-        if not self._term_ms:
+        if not self.term_ms:
             later = worker is not None and worker.incarnation > exchange.incarnation
             return "a later incarnation of this worker is at work" if later else ""
         if worker is not None:
@@ -115,7 +110,7 @@ class Registry:
 
     def _seat(self, exchange: Exchange) -> Worker:
         fresh = Worker(exchange.worker, exchange.incarnation, exchange.capacity)
-        fresh.term_ms = self._term_ms
+        fresh.term_ms = self.term_ms
         fresh.since = self._coordinator.now()
         # Whoever drained it told a coordinator before this one; the worker remembers.
         fresh.drained = exchange.draining and exchange.worker in self._coordinator.state.cordoned

@@ -7,7 +7,7 @@ A lease that is over says nothing about the process that runs under it: that end
 What a worker was given counts against it until an exchange of its own names it no more.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct, structs
 
@@ -252,8 +252,13 @@ class Paces:
 
     KEPT = 1024
 
-    def __init__(self) -> None:
-        self._means_us: dict[tuple[str, str], int] = {}
+    def __init__(self, means_us: Mapping[tuple[str, str], int] | None = None) -> None:
+        self._means_us = dict(means_us or {})
+
+    @property
+    def means_us(self) -> Mapping[tuple[str, str], int]:
+        """By kind and target."""
+        return self._means_us
 
     def note(self, spec: JobSpec, ran_ms: list[int]) -> None:
         key = (spec.kind, spec.target)

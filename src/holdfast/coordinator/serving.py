@@ -13,6 +13,7 @@ from holdfast.coordinator.feeders import Feeders
 from holdfast.coordinator.fleetnotes import FleetNotes
 from holdfast.coordinator.inspect import Told, told_by, told_in
 from holdfast.coordinator.looped import LoopEngine
+from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.parking import Parking
 from holdfast.coordinator.ports import Faults, NoFaults
 from holdfast.coordinator.promise import Listener
@@ -112,6 +113,7 @@ class Served:
                 FleetNotes(self.log.path, self.coordinator, self.exchanges),
                 self._parking,
                 Rounds(self.coordinator, self.exchanges),
+                PaceNotes(self.log.path, self.coordinator, self.exchanges.placement),
                 self.snapshotter,
                 self.growth,
                 Collector(self.bundles, self.coordinator.state),

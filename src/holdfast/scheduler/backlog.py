@@ -9,7 +9,7 @@ from holdfast.scheduler.claims import claim, claim_all, claim_one, gang_group
 from holdfast.scheduler.eviction import Ends, Eviction, Places, ends_for
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
-from holdfast.scheduler.line import NOBODY, Demand, Line
+from holdfast.scheduler.line import COUNTED, NOBODY, Demand, Line
 from holdfast.scheduler.seats import Seat
 from holdfast.scheduler.shares import Shares
 
@@ -35,14 +35,28 @@ class Backlog:
         self._blocked: list[Line] = []
         # A namespace keeps room for one task at a time from its equals.
         self._claimants: set[str] = set()
+        self._reserved: tuple[Line, int] | None = None
         self._members: dict[Shape, Places] | None = None
+
+    def reserve(self, line: Line) -> None:
+        """There is no room for this row, which waiting has lifted. The first of all such rows keeps
+        room for one task, or for its gang, from everybody behind it; that is what its waiting is
+        worth, since a row that is served begins again. The others have their turns after it."""
+        demand = next(self._demands(line), None)
+        if self._reserved is not None or demand is None:
+            return
+        wanted = demand.count if line.shape.gang else 1
+        claimed = claim_all(line.shape, wanted, self._able(line, demand))
+        if claimed:
+            self._reserved = (line, claimed)
+            self._hurry(line, wanted)
 
     def block(self, line: Line) -> None:
         """There is no room for this row: it waits, and those behind it leave it some."""
         self._blocked.append(line)
         if line.shape.preempts:
             self._evict(line)
-        self._hurry(line)
+        self._hurry(line, COUNTED)
         namespace = line.shape.namespace
         if self._shares is not None and namespace not in self._claimants:
             demand = next(self._demands(line), None)
@@ -69,6 +83,8 @@ class Backlog:
 
     def _claim(self, line: Line, contested: list[Seat]) -> None:
         shape, owed = line.shape, 0
+        if self._reserved is not None and self._reserved[0] is line:
+            owed = self._reserved[1]
         for seat, count in line.promised:
             owed += claim(seat, shape, count)
         for demand in self._demands(line):
@@ -94,13 +110,13 @@ class Backlog:
         shape, avoid = line.shape, demand.avoid
         return [seat for seat in seats if seat.worker != avoid and suits(seat, shape)]
 
-    def _hurry(self, line: Line) -> None:
+    def _hurry(self, line: Line, most: int) -> None:
         """Ask back what has not begun in slots of a lower rank, as many as the row may need."""
         rank = line.asker.rank
         if not self._queued or self._queued[-1][1].rank >= rank:
             return
         for demand in self._demands(line):
-            wanted = demand.count
+            wanted = min(demand.count, most)
             passed: Places = []
             while wanted > 0 and self._queued and self._queued[-1][1].rank < rank:
                 seat, slot = self._queued.pop()

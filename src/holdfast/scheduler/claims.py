@@ -22,19 +22,22 @@ def claim_one(line: Line, seats: Iterable[Seat], shares: Shares) -> bool:
     return True
 
 
-def claim_all(shape: Shape, wanted: int, seats: Sequence[Seat]) -> None:
+def claim_all(shape: Shape, wanted: int, seats: Sequence[Seat]) -> int:
     """Against everything less urgent: room for so many tasks on the nearest of these seats, which
-    suit the shape."""
+    suit the shape. For how many there will be some."""
     # Where all is kept already, for something more urgent still, there is nothing to claim.
     able = [seat for seat in seats if seat.open_slots or not seat.is_barred]
     if wanted < len(able):
         able = nsmallest(wanted, able, key=lambda seat: distance(seat, shape))
     elif wanted < COUNTED:
         able.sort(key=lambda seat: distance(seat, shape))
+    claimed = 0
     for seat in able:
-        wanted -= claim(seat, shape, min(wanted, seat.total.room(shape, len(seat.slots))))
-        if wanted <= 0:
-            return
+        most = min(wanted - claimed, seat.total.room(shape, len(seat.slots)))
+        claimed += claim(seat, shape, most)
+        if claimed >= wanted:
+            break
+    return claimed
 
 
 def claim(seat: Seat, shape: Shape, count: int) -> int:

@@ -47,6 +47,7 @@ class Line:
     def __init__(self, row: Row, rank: int, length: int, *, is_simple: bool = False) -> None:
         self.row = row
         self.asker = Asker(row.shape, rank)
+        self._rank = rank
         self.length = length
         self.job = row.head
         self.low: list[tuple[Seat, Slot]] = []
@@ -68,6 +69,16 @@ class Line:
     @property
     def shape(self) -> Shape:
         return self.row.shape
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether waiting has made it more urgent than its priority says."""
+        return self.asker.rank > self.row.priority
+
+    @property
+    def urgency(self) -> int:
+        """Its rank in the rounds to come: what waiting has added stays until it is served."""
+        return self.row.priority if self.is_served else self._rank
 
     @property
     def has_rooms(self) -> bool:
@@ -121,9 +132,9 @@ class Line:
         self.low = []
 
     def fall_back(self) -> None:
-        """What waiting had added is spent: what is left of it has its turn among those of its
-        priority, where room may be open to it that its former equals kept."""
-        if self.asker.rank != self.row.priority:
+        """What waiting had added is spent, or found no room: what is left of it has its turn among
+        those of its priority, where room may be open to it that its former equals kept."""
+        if self.is_lifted:
             self.asker.rank = self.row.priority
             self.is_blocked = False
             self._tiers = None

@@ -134,6 +134,7 @@ class _Planner:
         heap = [self._entry(number) for number in range(len(self._lines))]
         heapify(heap)
         rank = -heap[0][0] if heap else 0
+        waiting: list[Line] = []
         while heap:
             urgency, share, _, _, number = heappop(heap)
             line = self._lines[number]
@@ -149,10 +150,15 @@ class _Planner:
             if line.row.head is None and not line.stranded:
                 continue
             if line.is_blocked or (line.row.head is None and line.asker.rank == -urgency):
-                self._backlog.block(line)
-                self._plan.waiting.append(line.row)
-            else:
-                heappush(heap, self._entry(number))
+                if not line.is_lifted:
+                    self._backlog.block(line)
+                    waiting.append(line)
+                    continue
+                self._backlog.reserve(line)
+                line.fall_back()
+            heappush(heap, self._entry(number))
+        waiting.sort(key=lambda line: -line.urgency)
+        self._plan.waiting = [line.row for line in waiting]
         self._plan.evictions = self._backlog.evictions
         hurried = self._backlog.hurried
         self._plan.hurries = [Hurry(seat.worker, slot.number) for seat, slot in hurried]

@@ -226,7 +226,7 @@ class PlacedCluster(Cluster):
             str(member.name): Site(member.capacity, dict(member.attributes))
             for member in self.members
         }
-        log = Judge(sites)
+        log = self.a_judge(sites)
         for record in self.service.records():
             log.feed(record)
         self.troubles += log.troubles
@@ -235,6 +235,9 @@ class PlacedCluster(Cluster):
             self.seen["kept, then " + log.ended.get(lease, "held")] += 1
         if not self.troubles:
             self._look_at_ends(log)
+
+    def a_judge(self, sites: dict[str, Site]) -> Judge:
+        return Judge(sites)
 
     def _look_at_ends(self, log: Judge) -> None:
         """What became of each job is what its ties say."""

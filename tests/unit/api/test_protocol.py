@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from hashlib import sha256
 
 import msgspec
@@ -354,50 +353,6 @@ def test_what_came_whole_before_the_nonsense_is_answered(told):
         visitor = await place.visit()
         visitor.say(place.request("GET /api/v1/nowhere", token=""), b"\x00\x01 nonsense\r\n\r\n")
         assert [(await visitor.hear()).status for _ in range(2)] == [401, 400]
-        assert await visitor.is_let_go()
-
-    told(story)
-
-
-class Hours:
-    """An event loop of which only the time matters."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.rings: list[tuple[float, Callable[[], None]]] = []
-
-    def time(self) -> float:
-        return self.now
-
-    def call_at(self, when: float, do: Callable[[], None]) -> "Hours":
-        self.rings.append((when, do))
-        return self
-
-    def cancel(self) -> None:
-        self.rings.clear()
-
-
-def test_who_asks_nothing_more_is_let_go_and_not_before(told):
-    async def story(place):
-        visitor = await place.visit()
-        visitor.say(place.request("GET /api/v1/livez"))
-        assert (await visitor.hear()).status == 200
-        (talk,) = place.state.connections
-        talk._timer.cancel()
-        talk._timer, talk._loop = None, Hours()
-        hours = talk._loop
-        talk._set_timer(10.0)
-        hours.now = 9.0
-        talk._set_timer(10.0)
-        # The timer that was set first stays, and looks when it rings.
-        assert [when for when, _ in hours.rings] == [10.0]
-        hours.rings.pop()[1]()
-        assert not talk._transport.is_closing()
-        # What must come sooner is not kept waiting by one that rings later.
-        talk._set_timer(5.0)
-        assert [when for when, _ in hours.rings] == [14.0]
-        hours.rings.pop()[1]()
-        assert talk._transport.is_closing()
         assert await visitor.is_let_go()
 
     told(story)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.coordinator import fleetnotes
+from holdfast.coordinator import notebook
 from holdfast.coordinator.crews import NotedCrew
-from holdfast.coordinator.fleetnotes import FILE, FORMER, LOOK_MS, FleetNotes, fleet_at
+from holdfast.coordinator.fleetnotes import FILE, LOOK_MS, FleetNotes, fleet_at
 from holdfast.coordinator.surroundings import Surroundings
 from holdfast.core import commands as c
 from holdfast.core.ids import NEVER, Instant, WorkerId
@@ -84,7 +84,7 @@ def test_nothing_is_written_while_nothing_changes(house: House) -> None:
     before = (house.folder / FILE).read_bytes()
     for _ in range(5):
         worker.say()
-        house.clock.advance(fleetnotes.LOOK_MS)
+        house.clock.advance(notebook.LOOK_MS)
         house.moment()
     assert (house.folder / FILE).read_bytes() == before
 
@@ -99,6 +99,14 @@ def test_after_a_restart_nobody_is_there_until_heard_of(house: House) -> None:
     assert (house.standing(before), house.standing(after)) == ({"w": "open"}, {})
 
 
+def test_workers_that_end_with_their_process_are_noted_as_gone(house: House) -> None:
+    Post(house.service, name="w").say(hello=HELLO)
+    before = house.moment()
+    house.notes.leave()
+    after = house.moment()
+    assert (house.standing(before), house.standing(after)) == ({"w": "open"}, {})
+
+
 def test_before_the_first_note_nobody_knows(house: House, tmp_path: Path) -> None:
     position, now = house.moment()
     assert house.standing((position, Instant(now - 10))) is None
@@ -109,14 +117,14 @@ def test_before_the_first_note_nobody_knows(house: House, tmp_path: Path) -> Non
 def test_the_notes_are_bounded_and_say_where_they_begin(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleetnotes, "MOST_BYTES", 500)
+    monkeypatch.setattr(notebook, "MOST_BYTES", 500)
     first = house.moment()
     worker = Post(house.service, name="w")
     moments = []
     for slots in range(1, 60):
         worker.say(slots=slots, hello=HELLO)
         moments.append((slots, house.moment()))
-    sizes = [(house.folder / name).stat().st_size for name in (FILE, FORMER)]
+    sizes = [(house.folder / name).stat().st_size for name in (FILE, f"{FILE}.old")]
     assert max(sizes) < 1_000
     assert house.standing(first) is None
     kept = [(slots, fleet_at(house.folder, *then)) for slots, then in moments]

@@ -4,13 +4,16 @@ work beside first come first served."""
 import gc
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from statistics import median
 
 from holdfast.cli.benchmarks.day import (
     SIZES,
+    USERS,
     Outcome,
+    Work,
     a_day,
     first_come,
     machines_for,
@@ -41,6 +44,23 @@ SLOTS = 16
 GIB = 1 << 30
 JOBS_A_DAY = 2_000
 
+FEW = 4
+GROUPS: dict[str, tuple[str, Callable[[Work], bool]]] = {
+    "small": (f"{SIZES[0]} cpu", lambda work: work.cpus == SIZES[0]),
+    "large": (f"{SIZES[-1]} cpu", lambda work: work.cpus == SIZES[-1]),
+    "first": ("the user with half of all jobs", lambda work: work.user == 0),
+    "next": (f"the {FEW} users after that", lambda work: 0 < work.user <= FEW),
+    "rest": (f"the {USERS - FEW - 1} others", lambda work: work.user > FEW),
+    "all": ("everybody", lambda work: True),
+}
+"""Whose waiting is told, and of whom it is."""
+
+PARTS = (
+    ("half", "half wait up to", "s"),
+    ("most", "95 of 100 wait up to", "s"),
+    ("slow", "95 of 100 slowed down up to", "times"),
+)
+
 BUSY = {"empty": 0.0, "mixed": 0.7, "full": 1.0}
 """How much of each cluster is in use when the round begins."""
 
@@ -56,13 +76,19 @@ def run(size: int, folder: Path) -> Values:
 
 
 def _told(name: str, outcome: Outcome) -> dict[str, float]:
-    """Small and large: one processor, and the most that is asked for."""
     told = {f"{name}_used": 100 * outcome.used}
-    for what, cpus in (("small", SIZES[0]), ("large", SIZES[-1])):
-        waits = sorted(outcome.waits_ms[cpus]) or [0]
-        told[f"{name}_{what}_half"] = median(waits) / 1_000
-        told[f"{name}_{what}_most"] = waits[len(waits) * 95 // 100] / 1_000
+    for group, (_, is_in) in GROUPS.items():
+        begun = [one for one in outcome.begun if is_in(one.work)]
+        waits = [one.waited_ms / 1_000 for one in begun]
+        told[f"{name}_{group}_half"] = part_of(waits, 50)
+        told[f"{name}_{group}_most"] = part_of(waits, 95)
+        told[f"{name}_{group}_slow"] = part_of([one.slowdown for one in begun], 95)
     return told
+
+
+def part_of(values: list[float], percent: int) -> float:
+    """What so many of a hundred stay at or below."""
+    return sorted(values)[len(values) * percent // 100] if values else 0.0
 
 
 def _rounds(size: int) -> dict[str, float]:
@@ -138,10 +164,10 @@ def _figures() -> tuple[Figure, ...]:
     day: list[Figure] = []
     ways = (("plan", "by the planner"), ("fcfs", "first come first served"))
     day += [Figure(f"{name}_used", f"a day, {how}: processors used", "%") for name, how in ways]
-    for what, cpus in (("small", SIZES[0]), ("large", SIZES[-1])):
-        for part, share in (("half", "half"), ("most", "95 of 100")):
+    for group, (who, _) in GROUPS.items():
+        for part, what, unit in PARTS:
             day += [
-                Figure(f"{name}_{what}_{part}", f"{how}: {share} of {cpus} cpu wait up to", "s")
+                Figure(f"{name}_{group}_{part}", f"{how}: {who}, {what}", unit)
                 for name, how in ways
             ]
     return (*rounds, *day)
