@@ -66,6 +66,10 @@ def bounds_hold(look: Look) -> None:
     for name, cap in look.floor.caps.items():
         # A bound may be lowered under what runs; then nothing is added.
         assert after[name] <= max(cap, before[name])
+    for name, amounts in look.floor.amounts.items():
+        for resource, most in amounts.items():
+            now = look.taken_by(look.after, name, resource)
+            assert now <= max(most, look.taken_by(look.before, name, resource))
     own = {key: cap for job in jobs.values() for key, cap in shape_of(job).keys if cap}
     assert all(after[(KEY, key)] <= cap for key, cap in own.items())
     for name, count in look.started().items():
@@ -109,7 +113,8 @@ def who_wants_all_is_not_kept_waiting_by_more_of_what_runs(look: Look) -> None:
         shape = shape_of(job)
         suited = [seat for seat in look.after.values() if suits(seat, shape)]
         most = sum(seat.total.room(shape, len(seat.slots)) for seat in suited)
-        if shape.gang or job.spec.max_parallel or shape.keys or look.floor.caps:
+        is_limited = look.floor.caps or look.floor.amounts
+        if shape.gang or job.spec.max_parallel or shape.keys or is_limited:
             continue
         if counts[job.job_id] < most or look.those_before(job) or look.floor.tokens:
             continue
@@ -139,7 +144,8 @@ def hurries_are_useful(look: Look) -> None:
         slot = look.before[worker].slots[number]
         assert slot.load > 1
         assert slot.rank < max(look.ranks.values())
-    assert not places or ranks or look.floor.caps or look.floor.tokens
+    limited = look.floor.caps or look.floor.amounts or look.floor.tokens
+    assert not places or ranks or limited
 
 
 LAWS = (
@@ -206,7 +212,7 @@ def test_a_plan_does_not_depend_on_the_order_in_which_things_are_given(seed: int
 def test_what_fits_on_an_idle_cluster_is_placed_there(seed: int) -> None:
     dice = Random(seed)
     floor = a_cluster(dice)
-    floor.caps, floor.tokens = {}, {}
+    floor.caps, floor.amounts, floor.tokens = {}, {}, {}
     wants = any_wants(dice) | {"keys": (), "max_parallel": 0}
     floor.length, count = 1, dice.randint(1, 9)
     floor.submit("j", count, **wants)

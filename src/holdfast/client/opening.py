@@ -9,7 +9,7 @@ from holdfast.client.holdfast import DEFAULT_GRACE, Holdfast
 from holdfast.client.local import Local, MakeExecutor
 from holdfast.client.localworker import Offers
 from holdfast.coordinator.settings import Settings
-from holdfast.wire.amounts import Duration, duration_ms, size_bytes, text, whole
+from holdfast.wire.amounts import Duration, duration_ms, number, size_bytes, text, whole
 from holdfast.wire.wishes import amounts_of
 from holdfast.worker.functions import MissingGuard, loading_script
 
@@ -26,7 +26,7 @@ def open(
     archive: str | Path | None = None,
     keep_finished: int = 10_000,
     resources: Mapping[str, float] | None = None,
-    attributes: Mapping[str, str] | None = None,
+    attributes: Mapping[str, str | float] | None = None,
 ) -> Holdfast:
     """Open the folder at `path`, creating it where absent, and go on with what it holds.
 
@@ -53,9 +53,14 @@ def open(
         archive=None if archive is None else Path(archive).absolute(),
         keep_finished=keep_finished,
     )
-    told = {name: text(value, name) for name, value in (attributes or {}).items()}
+    told = {name: _attribute(value, name) for name, value in (attributes or {}).items()}
     offers = Offers(amounts_of(resources or {}), tuple(sorted(told.items())))
     return Holdfast(Local(Path(path), _maker(executor), slots, settings, offers), grace_ms)
+
+
+def _attribute(value: str | float, name: str) -> str:
+    """Constraints compare numbers as numbers, so that a program may write them so."""
+    return text(value, name) if isinstance(value, str) else str(number(value, name))
 
 
 def _maker(executor: str) -> MakeExecutor:

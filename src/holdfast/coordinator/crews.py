@@ -45,6 +45,10 @@ class Crew(Protocol):
         """How many of what is bounded in time may start now, where anybody knows."""
         ...
 
+    def next_start_ms(self, name: Name) -> int | None:
+        """How long until one more may start of what a rate bounds, where anybody knows."""
+        ...
+
 
 class LiveCrew:
     """The workers that a server knows."""
@@ -81,6 +85,9 @@ class LiveCrew:
 
     def tokens(self) -> Mapping[Name, int]:
         return self._exchanges.placement.tokens()
+
+    def next_start_ms(self, name: Name) -> int | None:
+        return self._exchanges.placement.rates.wait_ms(name)
 
 
 class NotedCrew:
@@ -125,3 +132,6 @@ class NotedCrew:
                 level, at = self._paced.levels.get(name, (0.0, self._now))
                 found[name] = int(filled(rate, level, self._now - at - LOOK_MS))
         return found
+
+    def next_start_ms(self, name: Name) -> int | None:
+        return None

@@ -247,4 +247,9 @@ def ledger_of(
 ) -> Ledger:
     """The bounds that people set, against what is held."""
     limits = state.limits.items()
-    return Ledger({name: limit.running for name, limit in limits if limit.running}, tokens, held)
+    return Ledger(
+        {name: limit.running for name, limit in limits if limit.running},
+        tokens,
+        held,
+        {name: dict(limit.amounts) for name, limit in limits if limit.amounts},
+    )

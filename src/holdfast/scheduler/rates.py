@@ -63,9 +63,16 @@ class Rates:
 
     def next_token(self, now: Instant) -> Instant:
         """When one more may start where none may now; never, where that is nowhere."""
-        short = [bucket for bucket in self._buckets.values() if bucket.tokens < 1.0]
-        waits = [
-            int((1.0 - bucket.tokens) * bucket.rate.per_ms / bucket.rate.starts) + 1
-            for bucket in short
-        ]
+        waits = [wait for wait in map(_wait_ms, self._buckets.values()) if wait]
         return Instant(now + min(waits)) if waits else NEVER
+
+    def wait_ms(self, name: Name) -> int | None:
+        """How long until one more may start, as of when tokens were counted last."""
+        bucket = self._buckets.get(name)
+        return None if bucket is None else _wait_ms(bucket)
+
+
+def _wait_ms(bucket: _Bucket) -> int:
+    if bucket.tokens >= 1.0:
+        return 0
+    return int((1.0 - bucket.tokens) * bucket.rate.per_ms / bucket.rate.starts) + 1

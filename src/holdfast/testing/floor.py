@@ -59,14 +59,16 @@ def a_spec(**wants: Any) -> JobSpec:
 
 
 class Floor:
-    """`length` is how many tasks make a run; `caps`, `tokens` and `weights` are what an operator
-    has set. `leaving` has the slots whose attempts were ended and that are not free yet."""
+    """`length` is how many tasks make a run; `caps`, `amounts`, `tokens` and `weights` are what an
+    operator has set. `leaving` has the slots whose attempts were ended and that are not free
+    yet."""
 
     def __init__(self, **machines: Machine) -> None:
         self.world = World()
         self.machines = machines
         self.length = 1
         self.caps: dict[Name, int] = {}
+        self.amounts: dict[Name, dict[str, int]] = {}
         self.tokens: dict[Name, int] = {}
         self.weights: dict[str, int] = {}
         self.aging = Aging(0)
@@ -122,7 +124,7 @@ class Floor:
             seats=shown,
             now=world.now,
             pace=lambda spec: self.length,
-            ledger=Ledger(self.caps, self.tokens, held),
+            ledger=Ledger(self.caps, self.tokens, held, self.amounts),
             shares=lambda: Shares(shown, held, self.weights),
             rank_of=lambda row: self.aging.rank_of(row, world.now),
         )

@@ -176,13 +176,18 @@ class Retries(Body):
 
 
 class NewLimit(Body):
-    """How much a namespace, a user or a key may have running at once, and start in a while: `rate`
-    is written `10/1m`. Zero and empty bound nothing. A namespace may have a weight in fair
-    shares."""
+    """How much a namespace, a user or a key may have running at once, how much its tasks may take
+    together, and how many may start in a while: `rate` is written `10/1m`. A namespace may have a
+    weight in fair shares. null is no bound. PUT bounds what is named and nothing else; PATCH
+    leaves the rest as it was."""
 
-    running: int = 0
-    rate: str = ""
-    weight: int = 1
+    running: int | UnsetType | None = UNSET
+    rate: str | UnsetType | None = UNSET
+    weight: int | UnsetType | None = UNSET
+    cpus: float | UnsetType | None = UNSET
+    memory: str | UnsetType | None = UNSET
+    gpus: int | UnsetType | None = UNSET
+    resources: dict[str, float | None] = {}
 
 
 class Reschedule(Body):

@@ -171,7 +171,9 @@ def is_possible(name: str, stage: Stage, event: type[e.Event]) -> bool:
     if event is e.TaskDue:
         return name == "dated"
     if event is e.TasksRetried:
-        return name in ("quarantined", "killed by a limit", "killed by its dependency")
+        return name in (
+            "quarantined", "killed by a limit", "killed by its dependency", "unschedulable",
+        )  # fmt: skip
     if event is e.EffectDelivered:
         return name == "committed, owing two"
     return event is not e.TaskDone or name == "committed, owing one"
