@@ -123,7 +123,7 @@ def submit(
     """
     body = body_of(command, asked)
     tie(body, asked)
-    body.count, body.max_parallel = array or 0, max_parallel
+    body.count, body.max_parallel = array, max_parallel
     check(body)
     if dry_run:
         if asked["bundle"]:

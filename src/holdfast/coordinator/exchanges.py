@@ -5,6 +5,7 @@ with nothing to say is parked until there is. Nothing is polled.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.placement import Placement
@@ -14,12 +15,13 @@ from holdfast.coordinator.seats import SendReply, Worker
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
-from holdfast.core.ids import NEVER, Instant, WorkerId
+from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
 from holdfast.core.task import TaskState
-from holdfast.wire.exchange import Exchange, Released, Reply, Verdict
+from holdfast.wire.exchange import Exchange, Released, Reply, Verdict, is_empty
 
 MOST_PARTS = 8
 """So many cut rounds in a row, and those who have only work to hear of are answered in between."""
+NONE: Final[frozenset[LeaseId]] = frozenset()
 
 
 def _drop(error: Exception) -> None:
@@ -59,10 +61,27 @@ class Exchanges:
         if worker.send is not None:
             self._reply(worker)
         if worker.says_news(exchange):
-            self.registry.changes += 1
+            self.registry.changed.add(worker.worker)
         worker.hear(exchange)
-        worker.heard_at = self._coordinator.now()
+        worker.heard_at = worker.seen_at
         worker.send = send
+        here = (worker.worker, worker.incarnation)
+        reported = not is_empty(exchange)
+        if reported or exchange.held or worker.has_left or here in self._coordinator.state.holders:
+            renewed = self._judge(worker, exchange)
+        else:
+            # Nothing is held here by anybody's account, so there is nothing to be judged.
+            worker.held, worker.verdicts, worker.kept, worker.stops = NONE, (), (), ()
+            renewed = False
+        # A worker we do not know is answered at once, the first time, and so asked who it is.
+        stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
+        owed = worker.verdicts or worker.stops or worker.recalls or self._owes_drain(worker)
+        # A renewal is told at once: a worker that does not hear of it must stop starting.
+        worker.has_news = bool(reported or owed or stranger or renewed or worker.has_left)
+        self._mind(worker)
+
+    def _judge(self, worker: Worker, exchange: Exchange) -> bool:
+        """Take in what happened to what a worker holds; whether its leases were renewed."""
         self._expire(worker)
         worker.verdicts, worker.kept = self._reporting.take(worker, exchange)
         # A result that is kept is held on to: its lease goes on until its gang is decided.
@@ -71,14 +90,7 @@ class Exchanges:
         if worker.has_left:
             self.registry.lose(worker.worker, "it left")
         worker.stops = self._stops(worker)
-        renewed = self._renew(worker)
-        reported = exchange.started or exchange.done or exchange.failed or exchange.released
-        # A worker we do not know is answered at once, the first time, and so asked who it is.
-        stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
-        owed = worker.verdicts or worker.stops or worker.recalls or self._owes_drain(worker)
-        # A renewal is told at once: a worker that does not hear of it must stop starting.
-        worker.has_news = bool(reported or owed or stranger or renewed or worker.has_left)
-        self._mind(worker)
+        return self._renew(worker)
 
     def unpark(self, exchange: Exchange) -> None:
         """Answer a parked exchange with nothing: it has waited long enough."""
@@ -132,6 +144,14 @@ class Exchanges:
         for worker in parked if has_work else self._alerted():
             if worker.has_news or (worker.runs and is_over):
                 self._reply(worker)
+
+    def is_at_rest(self) -> bool:
+        """Whether a round would do nothing: nothing waits, nobody holds anything, and there is
+        nothing to tell anybody, nor to write."""
+        state, registry = self._coordinator.state, self.registry
+        if state.ready.queues or state.holders or registry.changed or self._alert:
+            return False
+        return self._coordinator.has_nothing_pending()
 
     def prune(self, now: Instant) -> None:
         """Let go of what is long gone."""

@@ -50,23 +50,33 @@ class FleetNotes:
         self._book = Notebook(folder, FILE)
         self._coordinator = coordinator
         self._exchanges = exchanges
-        self._known: dict[str, Stand] | None = None
-        self._seen = -1
+        self._known: dict[WorkerId, Stand] | None = None
+        self._silent: set[WorkerId] = set()
         self._next = Instant(0)
         self._is_broken = False
 
     def step(self, now: Instant) -> None:
-        changes = self._exchanges.registry.changes
-        if self._is_broken or (changes == self._seen and now < self._next):
+        registry = self._exchanges.registry
+        names, registry.changed = registry.changed, set()
+        if self._is_broken:
             return
-        self._seen, self._next = changes, Instant(now + LOOK_MS)
+        if now >= self._next:
+            self._next = Instant(now + LOOK_MS)
+            workers = self._exchanges.workers.items()
+            silent = {name for name, worker in workers if registry.is_silent(worker, now)}
+            names |= silent ^ self._silent
+            self._silent = silent
+        if not names and self._known is not None:
+            return
         try:
-            self._note(now)
+            self._note(names, now)
         except OSError:
             self._is_broken = True
 
     def next_due(self) -> Instant:
-        return NEVER
+        """Nothing announces that somebody falls silent."""
+        may_be_silent = self._exchanges.registry.term_ms and self._exchanges.workers
+        return self._next if may_be_silent and not self._is_broken else NEVER
 
     def leave(self) -> None:
         """The workers end with this process, and it ends now."""
@@ -77,30 +87,33 @@ class FleetNotes:
             except OSError:
                 self._is_broken = True
 
-    def _note(self, now: Instant) -> None:
+    def _note(self, names: set[WorkerId], now: Instant) -> None:
         position = int(self._coordinator.state.position)
-        stands = {str(worker.worker): self._stand(worker) for worker in self._present()}
+        workers = self._exchanges.workers
         notes: list[Note] = []
         if self._known is None or self._book.is_full():
             if self._known is not None:
                 self._book.begin_anew()
             notes.append(Note(position, now))
-            self._known = {}
-        for name in [name for name in self._known if name not in stands]:
-            notes.append(Note(position, now, name))
-        for name, stand in stands.items():
-            if self._known.get(name) != stand:
+            self._known, names = {}, set(workers)
+        for name in sorted(names):
+            stand = self._stand(workers.get(name), now)
+            if stand == self._known.get(name):
+                continue
+            if stand is None:
+                del self._known[name]
+                notes.append(Note(position, now, name))
+            else:
+                self._known[name] = stand
                 notes.append(Note(position, now, name, *stand))
         if notes:
             self._book.write(map(_encode, notes))
-        self._known = stands
 
-    def _present(self) -> list[Worker]:
-        return [worker for worker in self._exchanges.workers.values() if not worker.has_left]
-
-    def _stand(self, worker: Worker) -> Stand:
+    def _stand(self, worker: Worker | None, now: Instant) -> Stand | None:
+        if worker is None or worker.has_left:
+            return None
         standing = DRAINING if worker.draining else OPEN
-        if not self._exchanges.registry.is_alive(worker):
+        if self._exchanges.registry.is_silent(worker, now):
             standing = SILENT
         attributes = () if worker.hello is None else worker.hello.attributes
         return worker.incarnation, standing, worker.capacity, attributes

@@ -10,6 +10,7 @@ that small tasks travel in batches.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
@@ -101,6 +102,8 @@ class _Planner:
         self._namespaces = len({line.shape.namespace for line in self._lines})
         # Nobody needs to know who holds how much as long as only one of them wants something.
         self._shares = outlook.shares() if self._namespaces > 1 else None
+        # Not a method of ours: a ring of objects would be left to the collector in every round.
+        self._allowed = partial(_allowed, outlook)
         self._backlog = Backlog(
             self._seats, self._placeable, self._queued, self._shares, self._allowed, outlook.now
         )
@@ -368,18 +371,6 @@ class _Planner:
         self._note(line, len(indices), len(indices))
         return True
 
-    def _allowed(self, line: Line, job: Job) -> int:
-        """How many tasks may start, as far as bounds are concerned."""
-        most = job.spec.max_parallel
-        own = UNBOUNDED
-        if most:
-            # What was ended and still runs somewhere counts, too.
-            running = max(job.active, self._look.held().get(line.shape, 0))
-            own = most - running - line.started
-        if not self._look.ledger.is_bounded(line.shape):
-            return own
-        return min(own, self._look.ledger.room(line.shape))
-
     def _note(self, line: Line, tasks: int, opened: int) -> None:
         self._open -= opened
         if not line.is_served:
@@ -389,6 +380,20 @@ class _Planner:
             self._shares.note(line.shape, opened)
         if self._look.ledger.is_bounded(line.shape):
             self._look.ledger.note(line.shape, tasks)
+
+
+def _allowed(look: Outlook, line: Line, job: Job) -> int:
+    """How many tasks may start, as far as bounds are concerned."""
+    most = job.spec.max_parallel
+    own = UNBOUNDED
+    if most:
+        # What was ended and still runs somewhere counts, too.
+        running = max(job.active, look.held().get(line.shape, 0))
+        own = most - running - line.started
+    if not look.ledger.is_bounded(line.shape):
+        return own
+    return min(own, look.ledger.room(line.shape))
+
 
 def _rarity(seat: Seat) -> tuple[bool, int, WorkerId]:
     total = seat.total

@@ -57,7 +57,8 @@ class After(Body):
 
 class Submit(Body):
     """A job. Either `command`, or a Python function by `target` (`module:qualname`) with `items`,
-    one encoded call a task, or with `count` and `shared` for an array.
+    one encoded call a task, or with `count` and `shared` for an array. Of a command `count` tasks
+    run, one where it is not given.
 
     `kind` is `command`, `function`, `array` or `pickle`. An open job (`sealed` false) is fed
     further. `key` makes a repeat find the first job, for `unique_for` or as long as it is kept;
@@ -75,7 +76,7 @@ class Submit(Body):
     command: Command | None = None
     target: str = ""
     items: list[bytes] = []
-    count: int = 0
+    count: int | None = None
     shared: bytes = b""
     sealed: bool = True
     key: str = ""

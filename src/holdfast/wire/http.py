@@ -57,6 +57,13 @@ class Http:
         params = {name: value for name, value in query.items() if value not in (None, "")}
         return self._answer(self._ask("GET", path, params=params), kind)
 
+    def text(self, path: str) -> str:
+        """What is told to programs and people that speak neither JSON nor msgpack."""
+        heard = self._ask("GET", path)
+        if heard.status >= 400:
+            raise rejection(heard)
+        return heard.content.decode()
+
     def post(
         self, path: str, body: Struct | None, kind: type[T], *, key: str = "", **query: Any
     ) -> T:

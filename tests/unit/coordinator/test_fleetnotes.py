@@ -6,10 +6,10 @@ import pytest
 
 from holdfast.coordinator import notebook
 from holdfast.coordinator.crews import NotedCrew
-from holdfast.coordinator.fleetnotes import FILE, FleetNotes, fleet_at
+from holdfast.coordinator.fleetnotes import FILE, LOOK_MS, FleetNotes, fleet_at
 from holdfast.coordinator.surroundings import Surroundings
 from holdfast.core import commands as c
-from holdfast.core.ids import Instant
+from holdfast.core.ids import NEVER, Instant, WorkerId
 from holdfast.core.spec import JobSpec
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.post import Post
@@ -165,3 +165,40 @@ def test_the_past_is_explained_with_the_workers_of_then(house: House) -> None:
         crew = NotedCrew(state, now, fleet_at(house.folder, int(state.position), now) or ())
         told.append(Surroundings(state, now, house.clock.wall(), crew).key(state.jobs[job]))
     assert told == ["no_worker", "too_large", "next"]
+
+
+def test_who_is_let_go_is_noted_as_gone(house: House) -> None:
+    worker = Post(house.service, name="w")
+    worker.say(slots=2, hello=HELLO)
+    there = house.moment()
+    assert house.service.exchanges.registry.forget(WorkerId("w")) is not None
+    gone = house.moment()
+    assert [house.standing(then) for then in (there, gone)] == [{"w": "open"}, {}]
+
+
+def test_who_falls_silent_is_looked_for_though_nobody_says_anything(house: House) -> None:
+    worker = Post(house.service, name="w")
+    assert house.notes.next_due() == NEVER
+    worker.say(slots=2, hello=HELLO)
+    house.moment()
+    house.service.exchanges.unpark_all()
+    house.clock.advance(TERM_MS)
+    assert NEVER < house.notes.next_due() <= house.service.coordinator.now()
+    silent = house.moment()
+    worker.say(slots=2)
+    house.clock.advance(LOOK_MS)
+    back = house.moment()
+    assert [house.standing(then) for then in (silent, back)] == [{"w": "silent"}, {"w": "open"}]
+
+
+def test_one_who_changes_among_many_is_the_only_one_looked_at(house: House) -> None:
+    workers = [Post(house.service, name=f"w{number}") for number in range(20)]
+    for worker in workers:
+        worker.say(slots=2, hello=HELLO)
+    house.moment()
+    before = (house.folder / FILE).read_bytes().splitlines()
+    workers[7].say(slots=3)
+    assert house.service.exchanges.registry.changed == {"w7"}
+    house.moment()
+    (fresh,) = (house.folder / FILE).read_bytes().splitlines()[len(before) :]
+    assert b'"w7"' in fresh

@@ -1,5 +1,7 @@
 """Placing work: what fits goes where it fits, in the order it came, and nothing is overfilled."""
 
+import gc
+
 import pytest
 
 from holdfast.core import commands as c
@@ -304,3 +306,20 @@ def test_a_row_of_runs_is_dealt_evenly_or_not_at_all_where_a_plan_is_cut() -> No
     cut = floor.plan()
     assert [len(pick.indices) for pick in whole.picks] == [2, 2] + [1] * 8
     assert cut.picks == whole.picks
+
+
+def test_a_plan_leaves_nothing_for_the_collector() -> None:
+    """One is made for every task that comes alone: rings of objects would be looked for again and
+    again, while somebody waits."""
+    floor = Floor(w=a_machine())
+    floor.submit("a", 5)
+    floor.submit("big", cpus_milli=8_000)
+    # What was there before is not looked at.
+    gc.disable()
+    gc.freeze()
+    try:
+        assert floor.plan().picks
+        assert gc.collect() == 0
+    finally:
+        gc.unfreeze()
+        gc.enable()
