@@ -216,6 +216,10 @@ class Deliveries:
         task = task_name(name.job_id, name.index)
         return f"{self._state.log_id}:{task}:{owing.position}:{name.number}"
 
+    def concern(self, here: tuple[WorkerId, int]) -> bool:
+        """Whether this incarnation has, or should have, something in hand."""
+        return here in self.hands or here in self._state.debts.blocks
+
     def has_ready(self) -> bool:
         """Whether anything is owed that somebody who is there could deliver now."""
         able, places = self.carriers.living(), self._state.debts.places.values()
