@@ -6,7 +6,7 @@ than once, always under the same idempotency key, and is never forgotten.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from holdfast.coordinator.carriers import Carriers
@@ -195,7 +195,7 @@ class Deliveries:
             if worker.worker in self._elsewhere.get(head.name, ()):
                 continue
             # Those behind it go along: whoever delivers keeps them in their order.
-            for owing in (head, *place.behind(head)):
+            for owing in chain((head,), place.behind(head)):
                 entry = self._entries.of(owing)
                 size = len(entry.body) + len(entry.key) + ENVELOPE_BYTES
                 if self.hands.is_full(key, size):

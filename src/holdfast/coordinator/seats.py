@@ -51,8 +51,8 @@ class Stand(Struct):
 class Worker(Struct):
     """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
     `stops`, `recalls`, `kept`, `runs`, `parcels` and `removable` are the answer being put together
-    for exchange `number`, which goes to `send`. `drained`: an operator wants it to take nothing more, as long as it is
-    cordoned. `has_left`: it said goodbye.
+    for exchange `number`, which goes to `send`. `drained`: an operator wants it to take nothing
+    more, as long as it is cordoned. `has_left`: it said goodbye.
     `granted` is the slot and the shape of each lease it was given and may still run under, `last`
     the shape that each slot was given last. `progress` is what attempts said last of how far they
     are, and when. `stand` is what rounds go on with."""

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.core.ids import WorkerId
+from holdfast.wire.sinks import FileSink
 
 
 async def one_lease(house) -> dict[str, object]:
@@ -292,5 +293,34 @@ def test_a_worker_known_to_be_dead_holds_nothing(inside):
         # Another process of that name is let in at once.
         reply = (await house.exchange(1, incarnation=2)).value
         assert (reply["refused"], len(reply["runs"])) == ("", 1)
+
+    inside(story)
+
+
+def test_how_far_an_attempt_says_it_is_shown_with_its_task(inside):
+    async def story(house):
+        where = await one_lease(house)
+        lease = where["lease_id"]
+        assert (await house.get("/tasks/1/0")).value["progress"] is None
+        told = {"lease_id": lease, "done": 3, "total": 0, "note": "third"}
+        await house.exchange(3, held=[lease], progress=[told])
+        progress = (await house.get("/tasks/1/0")).value["progress"]
+        assert (progress["done"], progress["total"], progress["note"]) == (3, None, "third")
+        assert progress["at"].endswith("Z")
+        (listed,) = (await house.get("/jobs/1/tasks")).value["tasks"]
+        assert listed["progress"] == progress
+
+    inside(story)
+
+
+def test_what_is_owed_is_told_to_whoever_asks_whether_all_is_well(inside):
+    async def story(house):
+        house.served.exchanges.adjust_sinks({"ledger": FileSink(path="/ledger")})
+        assert (await house.get("/readyz?verbose")).value["checks"]["owed"] == "nothing"
+        where = await one_lease(house)
+        owed = [{"kind": "effect", "place": "ledger", "key": "", "body": ""}]
+        done = {**where, "ran_ms": 1, "result": "", "owed": owed}
+        await house.exchange(3, done=[done])
+        assert (await house.get("/readyz?verbose")).value["checks"]["owed"] == "1 entry is owed"
 
     inside(story)
