@@ -67,11 +67,12 @@ def _check(call: Call, message: Exchange) -> None:
         offered.memory_bytes,
         offered.gpus,
     )
-    if message.lingering or message.failed:
+    if message.lingering or message.failed or message.progress:
         for attempt in message.lingering:
             *plain, named = astuple(attempt)
             amounts += (*plain, *(amount for _, amount in named))
         amounts += tuple(abs(failed.exit_code or 0) for failed in message.failed)
+        amounts += tuple(amount for told in message.progress for amount in (told.done, told.total))
     if min(amounts) < 0 or max(amounts) > LARGEST:
         raise Declined("invalid", "a number here is negative, or larger than anything is")
     known = call.service.served.exchanges.workers

@@ -343,13 +343,9 @@ async def _work(plan: Plan, lock: NameLock) -> int:
 
 def _surroundings(plan: Plan, bundles: Path) -> Surroundings:
     return Surroundings(
-        plan.scratch,
-        plan.name,
-        environment=plan.environment,
-        pass_on=plan.pass_on,
-        secrets=plan.secret_files,
-        bundles=bundles,
-    )
+        plan.scratch, plan.name, environment=plan.environment, pass_on=plan.pass_on,
+        secrets=plan.secret_files, bundles=bundles,
+    )  # fmt: skip
 
 
 def _hello(plan: Plan, lock: NameLock, cgroup: Path | None) -> Hello:

@@ -56,9 +56,10 @@ class Carriers:
     def gone_at(self, name: WorkerId, incarnation: int) -> Instant:
         """When it counts as gone, if it says nothing more."""
         worker = self._registry.workers.get(name)
-        if worker is None or worker.incarnation != incarnation:
+        if worker is None:
             return Instant(self._since + self.patience_ms)
-        if worker.has_left:
+        if worker.has_left or worker.incarnation != incarnation:
+            # A name is given to another only when the former has gone.
             return self._coordinator.now()
         if worker.send is not None or not worker.term_ms:
             return Instant(self._coordinator.now() + self.patience_ms)

@@ -6,19 +6,16 @@ in one record. A task that fails takes none of them along.
 
 import os
 import threading
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from logging import Logger
 from types import TracebackType
 from typing import IO, Any, Final, Protocol
 
-from msgspec import Struct
-
-from holdfast.core.ids import LeaseId
 from holdfast.core.owed import BLOCK, EFFECT, Entry
 from holdfast.wire.delivery import Origin
 from holdfast.wire.exchange import Done, Progress
+from holdfast.worker.bearings import Ids
 from holdfast.worker.errors import (
     CannotPromise,
     DuplicateEffect,
@@ -64,27 +61,6 @@ class Part(Protocol):
 
     def discard(self) -> None:
         """The attempt does not commit: nothing of it stays."""
-
-
-class Ids(Struct, frozen=True):
-    """Who a task is."""
-
-    job_id: str
-    index: int
-    attempt: int
-    lease_id: LeaseId
-    worker: str
-
-    @classmethod
-    def of_environment(cls, environment: Mapping[str, str]) -> "Ids":
-        """As a command is told. `KeyError` or `ValueError` where it is not."""
-        return cls(
-            environment["HOLDFAST_JOB_ID"],
-            int(environment["HOLDFAST_TASK_INDEX"]),
-            int(environment["HOLDFAST_ATTEMPT"]),
-            LeaseId(int(environment["HOLDFAST_LEASE_ID"])),
-            environment["HOLDFAST_WORKER_ID"],
-        )
 
 
 class Context:

@@ -258,6 +258,12 @@ def test_the_token_of_one_worker_does_not_speak_for_another(inside):
     inside(story)
 
 
+LINGERS = {
+    "lease_id": 7, "slot": 0, "cpus_milli": 1_000, "memory_bytes": 0, "gpus": 0,
+    "resources": [["licence", 1_000]],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "strange",
     [
@@ -270,6 +276,9 @@ def test_the_token_of_one_worker_does_not_speak_for_another(inside):
         {"capacity": {"slots": 10**9, "cpus_milli": 1, "memory_bytes": 0, "gpus": 0}},
         {"capacity": {"slots": 1, "cpus_milli": 10**30, "memory_bytes": 0, "gpus": 0}},
         {"held": ["x"]},
+        {"lingering": [LINGERS | {"memory_bytes": -1}]},
+        {"lingering": [LINGERS | {"resources": [["licence", 10**30]]}]},
+        {"progress": [{"lease_id": 1, "done": -1, "total": 0, "note": ""}]},
         {"started": [{"job_id": "1"}]},
     ],
 )
@@ -279,6 +288,15 @@ def test_what_no_worker_can_be_is_refused_and_harms_nobody(inside, strange):
         told = await house.exchange(1, **strange)
         assert (told.status, told.code) == (422, "invalid"), told.content
         assert len((await house.exchange(1)).value["runs"]) == 1
+
+    inside(story)
+
+
+def test_an_attempt_that_lingers_is_told_with_what_it_takes(inside):
+    async def story(house):
+        await house.submit()
+        told = await house.exchange(1, occupied=1, lingering=[LINGERS])
+        assert told.status == 200, told.content
 
     inside(story)
 
