@@ -6,7 +6,7 @@ than once, always under the same idempotency key, and is never forgotten.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from holdfast.coordinator.carriers import Carriers
@@ -217,7 +217,7 @@ class Deliveries:
             if worker.worker in self._elsewhere.get(head.name, ()):
                 continue
             # Those behind it go along: whoever delivers keeps them in their order.
-            for owing in (head, *place.behind(head)):
+            for owing in chain((head,), place.behind(head)):
                 entry = self._entries.of(owing)
                 size = len(entry.body) + len(entry.key) + ENVELOPE_BYTES
                 if len(deliveries) >= most or self.hands.is_full(key, size):
@@ -237,6 +237,10 @@ class Deliveries:
         name = owing.name
         task = task_name(name.job_id, name.index)
         return f"{self._state.log_id}:{task}:{owing.position}:{name.number}"
+
+    def concern(self, here: tuple[WorkerId, int]) -> bool:
+        """Whether this incarnation has, or should have, something in hand."""
+        return here in self.hands or here in self._state.debts.blocks
 
     def has_ready(self) -> bool:
         """Whether anything is owed that somebody who is there could deliver now."""
