@@ -13,6 +13,7 @@ from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
 from holdfast.cli.sources import LAST, Found, ambiguous, no_schedule
 from holdfast.coordinator.census import Census
+from holdfast.coordinator.circuits import circuit_views
 from holdfast.coordinator.crews import NotedCrew
 from holdfast.coordinator.explaining import job_explained, task_explained
 from holdfast.coordinator.fleetnotes import fleet_at
@@ -31,6 +32,7 @@ from holdfast.coordinator.limits import limit_views
 from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
 from holdfast.coordinator.output import OutputGone, OutputStore
 from holdfast.coordinator.outputparts import StreamName
+from holdfast.coordinator.pacenotes import paced_at
 from holdfast.coordinator.schedules import coming, schedule_detail, schedule_view
 from holdfast.coordinator.surroundings import Surroundings, why_of
 from holdfast.coordinator.trail import trail_of
@@ -138,6 +140,9 @@ class FromFolder:
     def limits(self) -> list[View]:
         return limit_views(self.reading.state)
 
+    def circuits(self) -> list[View]:
+        return circuit_views(self.reading.state, self.reading.wall)
+
     def explain_job(self, job: View, level: int = 1) -> View:
         reading, known = self._known(job)
         here = self._surroundings(reading).whole(known)
@@ -163,8 +168,10 @@ class FromFolder:
         wall = self.now()
         state, now = reading.state, Instant(wall - offset)
         is_past = state.position < reading.folder.last
-        noted = fleet_at(reading.path, state.position, now if is_past else EVER_AFTER)
-        crew = None if noted is None else NotedCrew(state, now, noted)
+        until = now if is_past else EVER_AFTER
+        noted = fleet_at(reading.path, state.position, until)
+        paced = paced_at(reading.path, state.position, until)
+        crew = None if noted is None else NotedCrew(state, now, noted, paced)
         return Surroundings(state, now, Instant(wall), crew)
 
     def schedules(self, namespace: str) -> list[View]:

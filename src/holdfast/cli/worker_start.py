@@ -233,7 +233,7 @@ def _resources(told: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     found: list[tuple[str, int]] = []
     for name, value in _attributes(told, "--resource"):
         try:
-            found.append((name, milli(float(value), f"--resource {name}")))
+            found.append((name, milli(float(value), name)))
         except ValueError as error:
             raise ValueError(f"--resource {name}={value} is no amount: {error}") from None
     problem = placing_problem(Placing(resources=tuple(found)))

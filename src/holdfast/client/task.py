@@ -7,23 +7,27 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 from msgspec import Struct, structs
 
-from holdfast.client.placing import PLACING_WORDS, Texts, placing_from
+from holdfast.client.placing import PLACING_WORDS, Keys, Texts, placing_from
 from holdfast.core.placing import ANYWHERE, Placing
 from holdfast.core.spec import (
     DEFAULT_MAX_LOSSES,
     DEFAULT_NAMESPACE,
     DEFAULT_QUEUE,
     NO_LIMIT,
+    CircuitPolicy,
     JobSpec,
+    RetryBudget,
     RetryPolicy,
 )
-from holdfast.wire.amounts import Duration, duration_ms, size_bytes, text, whole
+from holdfast.wire.amounts import Duration, duration_ms, number, size_bytes, text, whole
+from holdfast.wire.rates import guard_of, rate_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 BACKOFFS = ("none", "fixed", "linear", "exponential")
 MOST_CPUS = 1_000_000
+GUARDS = (("retry_budget", "100/1m"), ("circuit", "5/1m"))
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -44,6 +48,8 @@ class Options(Struct, frozen=True, kw_only=True):
     gpus: int = 0
     max_parallel: int | None = None
     max_failed_tasks: int | None = None
+    retry_budget: str = ""
+    circuit: str = ""
     priority: int = 0
     queue: str = DEFAULT_QUEUE
     namespace: str = DEFAULT_NAMESPACE
@@ -57,7 +63,7 @@ class Options(Struct, frozen=True, kw_only=True):
     gang: bool = False
     gang_by: str = ""
     preempt: bool = False
-    concurrency: dict[str, int] = {}
+    concurrency: Keys = {}
 
     def __post_init__(self) -> None:
         for name in ("retries", "max_losses", "gpus", "max_failed_tasks", "max_parallel"):
@@ -69,6 +75,8 @@ class Options(Struct, frozen=True, kw_only=True):
         for name in ("queue", "namespace"):
             if not text(getattr(self, name), name):
                 raise ValueError(f"{name} cannot be empty")
+        for name in ("cpus", "jitter"):
+            number(getattr(self, name), name)
         if not 0 <= self.cpus < MOST_CPUS:
             raise ValueError(f"cpus={self.cpus!r} must be between 0 and {MOST_CPUS}")
         for key, value in self.labels.items():
@@ -87,6 +95,8 @@ class Options(Struct, frozen=True, kw_only=True):
         duration_ms(self.retry_delay, "retry_delay")
         duration_ms(self.max_retry_delay, "max_retry_delay")
         size_bytes(self.memory, "memory")
+        for name, example in GUARDS:
+            guard_of(text(getattr(self, name), name) or "", name, example)
         self.placing()
 
     def placing(self) -> Placing:
@@ -122,6 +132,8 @@ class Options(Struct, frozen=True, kw_only=True):
             namespace=self.namespace,
             labels=tuple(sorted(self.labels.items())),
             placing=self.placing(),
+            retry_budget=RetryBudget(*rate_of(self.retry_budget)),
+            circuit=CircuitPolicy(*rate_of(self.circuit)),
         )
 
 
@@ -176,6 +188,8 @@ def task(
     gpus: int = ...,
     max_parallel: int | None = ...,
     max_failed_tasks: int | None = ...,
+    retry_budget: str = ...,
+    circuit: str = ...,
     priority: int = ...,
     queue: str = ...,
     namespace: str = ...,
@@ -189,7 +203,7 @@ def task(
     gang: bool = ...,
     gang_by: str = ...,
     preempt: bool = ...,
-    concurrency: dict[str, int] = ...,
+    concurrency: Keys = ...,
 ) -> Callable[[Callable[P, R]], TaskFunction[P, R]]: ...
 
 

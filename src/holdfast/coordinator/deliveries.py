@@ -17,9 +17,11 @@ from holdfast.coordinator.registry import Registry
 from holdfast.coordinator.reporting import ReadRecord
 from holdfast.coordinator.seats import Worker
 from holdfast.core import commands as c
+from holdfast.core.circuit import SINK, CircuitState, circuit_id
 from holdfast.core.debts import Owing, Place
 from holdfast.core.ids import NEVER, Instant, WorkerId, task_name
 from holdfast.core.owed import BLOCK, EFFECT, FILE, DebtName
+from holdfast.core.spec import CircuitPolicy
 from holdfast.core.state import State
 from holdfast.wire.delivery import Bounced, Delivery, Parcel
 from holdfast.wire.exchange import Exchange
@@ -109,6 +111,10 @@ class Deliveries:
         sink = self.carriers.sinks.get(owing.debt.place) if owing.debt.kind == EFFECT else None
         tries = FILE_TRIES if sink is None else sink.tries
         first_ms = FIRST_WAIT_MS if sink is None else sink.first_wait_ms
+        circuit = CircuitPolicy()
+        if sink is not None and actor != ACTOR:
+            # Where nobody could try it, nothing is known of the sink.
+            circuit = CircuitPolicy(sink.circuit_failures, sink.circuit_cooldown_ms)
         longest_ms = LONGEST_WAIT_MS if sink is None else sink.longest_wait_ms
         # Half of the wait is chance, so that those who failed together do not come together.
         whole_ms = min(first_ms << min(owing.debt.tries, 40), longest_ms)
@@ -120,6 +126,7 @@ class Deliveries:
                 most_tries=tries,
                 delay_ms=min(max(delay_ms, wait_ms), WAIT_MOST_MS),
                 is_final=is_final,
+                circuit=circuit,
             ),
             actor=actor,
         )
@@ -165,14 +172,28 @@ class Deliveries:
         carriers = self.carriers.all()
         able = [worker for worker in carriers if worker.send is not None and may_deliver(worker)]
         for place in list(debts.places.values()):
-            if place.ready:
+            if place.ready and (most := self._most(place)):
                 self.carriers.look_for_home(place)
                 self._pass_on(place)
                 takers = [worker for worker in able if self.carriers.may_take(worker, place)]
-                self._deal_out(place, takers, dealt)
+                self._deal_out(place, takers, dealt, most)
         return dealt
 
-    def _deal_out(self, place: Place, takers: list[Worker], dealt: Dealt) -> None:
+    def _most(self, place: Place) -> int:
+        """How many entries may be dealt out now, as far as the circuit of the sink is concerned.
+        What was in hand when it opened goes on; a half-open one is tried with a single entry."""
+        circuit = self._state.circuits.get((SINK, place.name)) if place.kind == EFFECT else None
+        if circuit is None or circuit.state is CircuitState.CLOSED:
+            return place.owed
+        if circuit.state is CircuitState.OPEN:
+            return 0
+        carried = map(self._state.debts.find, self.hands.names())
+        where = (place.kind, place.name)
+        return int(not any(o and (o.debt.kind, o.debt.place) == where for o in carried))
+
+    def _deal_out(
+        self, place: Place, takers: list[Worker], dealt: Dealt, most: int
+    ) -> None:
         """In shares, so that what has no order is delivered side by side."""
         if not takers or not place.ready:
             return
@@ -180,13 +201,14 @@ class Deliveries:
         share = -(-len(place.ready) // len(takers))
         turn = self._turn % len(takers)
         for worker in takers[turn:] + takers[:turn]:
-            deliveries = self._fill(worker, place, share)
+            deliveries = self._fill(worker, place, share, most)
+            most -= len(deliveries)
             if deliveries:
                 sink = self._encoded[place.name] if place.kind == EFFECT else b""
                 parcel = Parcel(place.kind, place.name, sink, tuple(deliveries))
                 dealt.setdefault(worker.worker, []).append(parcel)
 
-    def _fill(self, worker: Worker, place: Place, share: int) -> list[Delivery]:
+    def _fill(self, worker: Worker, place: Place, share: int, most: int) -> list[Delivery]:
         key, deliveries = key_of(worker), list[Delivery]()
         heads = list(islice(place.ready.values(), ENTRIES_MOST + len(self._elsewhere)))
         for count, head in enumerate(heads):
@@ -198,7 +220,7 @@ class Deliveries:
             for owing in chain((head,), place.behind(head)):
                 entry = self._entries.of(owing)
                 size = len(entry.body) + len(entry.key) + ENVELOPE_BYTES
-                if self.hands.is_full(key, size):
+                if len(deliveries) >= most or self.hands.is_full(key, size):
                     return deliveries
                 self._state.debts.take(owing)
                 self.hands.give(worker, owing.name, size, worker.number)
@@ -215,6 +237,10 @@ class Deliveries:
         name = owing.name
         task = task_name(name.job_id, name.index)
         return f"{self._state.log_id}:{task}:{owing.position}:{name.number}"
+
+    def concern(self, here: tuple[WorkerId, int]) -> bool:
+        """Whether this incarnation has, or should have, something in hand."""
+        return here in self.hands or here in self._state.debts.blocks
 
     def has_ready(self) -> bool:
         """Whether anything is owed that somebody who is there could deliver now."""
@@ -292,6 +318,10 @@ class Deliveries:
             return f"in the hands of worker {self.hands.holder_of(name) or '?'}"
         if debt.key and place.lines[debt.key].head() is not owing:
             return f"behind another entry with key {debt.key!r}"
+        circuit = self._state.circuits.get((SINK, debt.place)) if debt.kind == EFFECT else None
+        if circuit is not None and circuit.state is not CircuitState.CLOSED:
+            called = circuit_id(*circuit.key)
+            return f"circuit {called} is {circuit.state.name.lower()}: {circuit.cause}"
         if debt.kind == EFFECT and debt.place not in self.carriers.sinks:
             return f"there is no sink called {debt.place!r} in the settings"
         if not any(self.carriers.may_take(worker, place) for worker in self.carriers.living()):

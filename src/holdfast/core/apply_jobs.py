@@ -6,6 +6,7 @@ from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
 from holdfast.core.ids import NEVER, Index, Instant, LeaseId, Position
 from holdfast.core.job import (
     BY_PERSON,
+    RETRYABLE,
     Job,
     columns,
     first_fresh,
@@ -19,7 +20,6 @@ from holdfast.core.state import State, SubmitKey
 from holdfast.core.task import (
     ASIDE,
     FRESH,
-    KILLED_BY_LIMIT,
     TRANSITIONS,
     Task,
     TaskState,
@@ -154,7 +154,7 @@ def task_rescheduled(
     job = state.job_of(event.job_id)
     task = _waiting_record(job, event.index, event)
     task.state = target_of(task, event)
-    task.not_before = event.not_before
+    task.not_before, task.wanted = event.not_before, NEVER
     task.not_before_wall = event.not_before_wall
     job.updated_at = at
     if event.not_before_wall != NEVER:
@@ -266,12 +266,13 @@ def note_finish(state: State, job: Job) -> None:
     if not is_finished(job):
         return
     state.finished.append(job.job_id)
+    state.retries_away.pop(job.job_id, None)
     if job.parent or state.dependents or state.children:
         note_end(state, job)
     job.due = job.later = None
     if not job.tasks:
         job.tasks = None
-    if not job.quarantined and KILLED_BY_LIMIT not in job.states:
+    if not any(cell in job.states for cell in RETRYABLE):
         job.payloads, job.shared = None, b""
 
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.apply_jobs import offer
+from holdfast.core.circuit import Circuit
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job, first_fresh, is_finished
@@ -57,6 +58,8 @@ class FrozenState(Struct, frozen=True, array_like=True):
     limits: list[tuple[str, str, Limit]] = []
     schedules: list[Schedule] = []
     stored: list[tuple[JobId, Index, Stored]] = []
+    circuits: list[Circuit] = []
+    retries_away: list[tuple[JobId, list[Instant]]] = []
 
 
 class Versioned(Struct, array_like=True):
@@ -81,6 +84,9 @@ _blank = Job(
 )
 _times_of = attrgetter("times_out_at", "schedule_by", "deadline_wall", "not_before_wall")
 _NO_TIMES = _times_of(_blank)
+_odds_of = attrgetter("blocked", "parent", "tasks", "times_out_at", "schedule_by",
+                      "deadline_wall", "not_before_wall", "sealed")  # fmt: skip
+_NO_ODDS = (*_odds_of(_blank)[:-1], True)
 _REST = _row_of(_blank)[_SHORT:]
 _NO_TIES = _row_of(_blank)[_UNTIED:]
 
@@ -128,6 +134,8 @@ def freeze(state: State) -> bytes:
             for job_id in sorted(state.storing)
             for index, stored in sorted((state.jobs[job_id].stored or {}).items())
         ],
+        [state.circuits[key] for key in sorted(state.circuits)],
+        sorted(state.retries_away.items()),
     )
     return _encoder.encode(frozen)
 
@@ -154,6 +162,8 @@ def thaw(data: bytes) -> State:
     state.cordoned, state.paused = frozen.cordoned, frozen.paused
     state.limits = {(scope, name): limit for scope, name, limit in frozen.limits}
     state.schedules = {schedule.name: schedule for schedule in frozen.schedules}
+    state.circuits = {circuit.key: circuit for circuit in frozen.circuits}
+    state.retries_away = dict(frozen.retries_away)
     _build_indexes(state)
     return state
 
@@ -211,7 +221,7 @@ def fingerprint(state: State) -> str:
 def _build_indexes(state: State) -> None:
     """Everything derived, made from the jobs and tasks of a state that has no index yet."""
     state.ready.offer_all(_indexed(state))
-    finished = [job for job in state.jobs.values() if is_finished(job)]
+    finished = [job for job in state.jobs.values() if not job.unfinished and is_finished(job)]
     finished.sort(key=lambda job: job.updated_at)
     state.finished.extend(job.job_id for job in finished)
     for schedule in state.schedules.values():
@@ -227,15 +237,9 @@ def _indexed(state: State) -> Iterator[Job]:
     those that the indexing of a task put in line."""
     now = state.time
     for job in state.jobs.values():
-        if not job.sealed:
-            state.open_jobs[job.job_id] = None
-        if _times_of(job) != _NO_TIMES:
-            _index_times(state, job)
-        if job.blocked or job.parent:
-            tie(state, job)
-        if job.tasks:
-            for task in job.tasks.values():
-                _index_task(state, job, task)
+        # Of a million jobs nearly all have nothing but fresh tasks: one look tells.
+        if _odds_of(job) != _NO_ODDS:
+            _index_odds(state, job)
         if job.states and job.states[0] != FRESH:
             job.cursor = first_fresh(job, 0)
         if job.cursor < len(job.states):
@@ -243,6 +247,18 @@ def _indexed(state: State) -> Iterator[Job]:
                 yield job
             else:
                 offer(state, job, now)
+
+
+def _index_odds(state: State, job: Job) -> None:
+    """What a job has beside fresh tasks and results."""
+    if not job.sealed:
+        state.open_jobs[job.job_id] = None
+    if _times_of(job) != _NO_TIMES:
+        _index_times(state, job)
+    if job.blocked or job.parent:
+        tie(state, job)
+    for task in (job.tasks or {}).values():
+        _index_task(state, job, task)
 
 
 def _index_times(state: State, job: Job) -> None:

@@ -10,6 +10,7 @@ from heapq import heappush
 
 from msgspec import Struct
 
+from holdfast.core.circuit import Circuit, CircuitKey
 from holdfast.core.debts import Debts
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, LeaseId, Position, WorkerId
@@ -54,19 +55,22 @@ class Request(Struct, frozen=True, gc=False):
 
 class Limit(Struct, frozen=True, array_like=True, gc=False):
     """How much a namespace, a user or a key may have running, and start in a while; zero: no bound.
-    `weight` is a namespace's part in fair shares."""
+    `weight` is a namespace's part in fair shares. `amounts` is how much of a resource its tasks
+    may take together, counted as their specs count it: `cpus` and named resources in thousandths,
+    `memory` in bytes, `gpus`."""
 
-    running: int
-    starts: int
-    per_ms: int
-    weight: int
+    running: int = 0
+    starts: int = 0
+    per_ms: int = 0
+    weight: int = 1
+    amounts: tuple[tuple[str, int], ...] = ()
 
 
 class State:
     """`position` and `time` are those of the last record applied.
 
     Authority: jobs (with their tasks), keys, requests, tokens, cordoned, paused, limits,
-    schedules, next_lease, next_job, epoch, log_id and snapshot_position.
+    schedules, circuits, retries_away, next_lease, next_job, epoch, log_id and snapshot_position.
     Index: endpoints, holders, ready, finished, open_jobs, timers, wall_timers, schedule_timers,
     spec_cache, and the ties between jobs: `dependents` has the blocked jobs that wait for a job,
     `awaited` those that wait for a task of it, `children` those that will end with it, and
@@ -90,6 +94,8 @@ class State:
         self.paused: dict[str, str] = {}
         self.limits: dict[tuple[str, str], Limit] = {}
         self.schedules: dict[str, Schedule] = {}
+        self.circuits: dict[CircuitKey, Circuit] = {}
+        self.retries_away: dict[JobId, list[Instant]] = {}
 
         self.endpoints: dict[str, dict[LeaseId, Task]] = {}
         self.holders: dict[tuple[WorkerId, int], Holder] = {}
