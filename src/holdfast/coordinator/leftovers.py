@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from holdfast.core.ids import LeaseId
+from holdfast.core.owed import FILE
 from holdfast.core.state import State
 from holdfast.core.task import TaskState
 from holdfast.wire.delivery import Origin
@@ -10,7 +11,7 @@ from holdfast.wire.delivery import Origin
 
 def removable(state: State, origins: Iterable[Origin]) -> tuple[LeaseId, ...]:
     """The attempts whose files may go. Those of another log are not ours to judge, and one that may
-    still commit, or whose task owes something, has to be asked about again later."""
+    still commit, or whose task owes a file, has to be asked about again later."""
     return tuple(
         origin.lease_id
         for origin in origins
@@ -26,4 +27,7 @@ def _is_wanted(state: State, origin: Origin) -> bool:
     task = None if job is None or job.tasks is None else job.tasks.get(origin.index)
     if task is None:
         return False
-    return task.state is TaskState.COMMITTED or task.lease_id == origin.lease_id
+    if task.state is TaskState.COMMITTED:
+        # What else it owes, an effect or a block, may be parked for ever and needs no file.
+        return any(debt.kind == FILE for debt in task.owed)
+    return task.lease_id == origin.lease_id

@@ -5,7 +5,7 @@ import pytest
 from holdfast.coordinator.leftovers import removable
 from holdfast.core import commands as c
 from holdfast.core.ids import Index, JobId, LeaseId
-from holdfast.core.owed import FILE, DebtName, Entry
+from holdfast.core.owed import BLOCK, FILE, DebtName, Entry
 from holdfast.testing.world import World
 from holdfast.wire.delivery import Origin
 
@@ -34,6 +34,16 @@ def test_what_a_living_attempt_has_staged_stays(world: World) -> None:
 def test_what_is_owed_stays_until_it_is_settled(world: World) -> None:
     [lease] = world.grant("j", 0)
     world.commit("j", 0, lease, owed=OWED)
+    assert not may_go(world, lease)
+    world.did(c.ConfirmDeliveries(names=(DebtName(JobId("j"), Index(0), 0),)))
+    assert may_go(world, lease)
+
+
+def test_a_parked_block_keeps_no_file_of_its_task_lying(world: World) -> None:
+    [lease] = world.grant("j", 0)
+    world.commit("j", 0, lease, owed=(*OWED, Entry(BLOCK, "", "", b"")))
+    block = DebtName(JobId("j"), Index(0), 1)
+    world.did(c.ParkEffects(names=(block,), error="nobody runs it"))
     assert not may_go(world, lease)
     world.did(c.ConfirmDeliveries(names=(DebtName(JobId("j"), Index(0), 0),)))
     assert may_go(world, lease)
