@@ -5,6 +5,7 @@ The world outside is counted by others than Holdfast: a table, lines of a file, 
 receiver of requests, a folder.
 """
 
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -133,6 +134,16 @@ def test_a_server_a_worker_or_one_of_theirs_is_killed_at_every_step(
         assert house.judge() == []
     finally:
         house.close()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("executor", [THREADS, PROCESSES])
+def test_a_program_is_killed_at_every_step_in_any_order(
+    outside_of: Open, books: str, executor: str, dice: random.Random
+) -> None:
+    wanted = orders(executor, 20 if executor == THREADS else 5, books=bool(books))
+    dice.shuffle(wanted)
+    check(embedded(outside_of(books), executor, wanted), wanted)
 
 
 CAUGHT = {

@@ -118,8 +118,8 @@ STEPS: Final[tuple[Step, ...]] = (
     # The parcel on its way.
     Step("the parcel is dealt", COORDINATOR, "holdfast.coordinator.deliveries:Deliveries.deal",
          when=lambda args, dealt: bool(dealt)),
-    Step("the parcel is answered", COORDINATOR, "holdfast.coordinator.exchanges:Exchanges._reply",
-         when=lambda args, _: len(args) > 3 and bool(args[3])),
+    Step("the parcel is to be sent", COORDINATOR, "holdfast.coordinator.exchanges:Exchanges._reply",
+         "before", when=_says(1, "parcels")),
     Step("the parcel is received", AGENT, f"{_PARCELS}.take_up", "before",
          when=lambda args, _: bool(args[1])),
     Step("the parcel is passed on", AGENT, f"{_PARCELS}.take_up",
