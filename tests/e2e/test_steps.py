@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 import msgspec
 import pytest
@@ -78,7 +79,8 @@ def outside_of(tmp_path: Path) -> Iterator[Open]:
 
 def embedded(outside: Outside, executor: str, wanted: list[Wanted], *plants: str) -> list[Passed]:
     """Live through these orders, and hear what came of each; the last says what is wrong."""
-    plan = Plan(str(outside.folder), executor, outside.hook, wanted, outside.books)  # type: ignore[arg-type]
+    kind: Literal["threads", "processes"] = "threads" if executor == THREADS else "processes"
+    plan = Plan(str(outside.folder), kind, outside.hook, wanted, outside.books)
     done = subprocess.run(
         [sys.executable, "-m", "holdfast.testing.lives", *plants],
         input=msgspec.json.encode(plan), stdout=subprocess.PIPE, timeout=PATIENCE_S, check=False,

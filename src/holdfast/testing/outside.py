@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from holdfast.coordinator.inspect import look_into
 from holdfast.core import events as e
-from holdfast.core.ids import task_name
+from holdfast.core.ids import JobId, task_name
 from holdfast.core.owed import BLOCK, EFFECT, FILE, Entry
 from holdfast.testing.blows import Wanted
 from holdfast.wire.sinks import (
@@ -92,16 +92,20 @@ class Promised(Struct):
     and the token of the attempt that committed."""
 
     entries: dict[str, tuple[Entry, int, int]]
-    blocks: dict[str, int]
     settled: set[str]
     parked: dict[str, str]
     committed: Counter[str]
 
 
 def promised(data: Path) -> Promised:
-    found = Promised({}, {}, set(), {}, Counter())
+    found = Promised({}, set(), {}, Counter())
     folder = look_into(data)
     places: dict[str, int] = {}
+
+    def name(job_id: JobId, each: e.Settled | e.Parked) -> str:
+        task = task_name(job_id, each.index)
+        return f"{folder.log_id}:{task}:{places[task]}:{each.number}"
+
     for told in folder.records():
         for event in told.record.events:
             if isinstance(event, e.TaskCommitted):
@@ -112,15 +116,10 @@ def promised(data: Path) -> Promised:
                 for number, entry in enumerate(event.owed):
                     key = f"{folder.log_id}:{task}:{told.position}:{number}"
                     found.entries[key] = (entry, number, token)
-            elif isinstance(event, e.EffectsDelivered | e.EffectsDiscarded | e.EffectsParked):
-                is_parked = isinstance(event, e.EffectsParked)
-                for each in event.parked if is_parked else event.settled:  # type: ignore[union-attr]
-                    task = task_name(event.job_id, each.index)
-                    key = f"{folder.log_id}:{task}:{places[task]}:{each.number}"
-                    if is_parked:
-                        found.parked[key] = each.error  # type: ignore[union-attr]
-                    else:
-                        found.settled.add(key)
+            elif isinstance(event, e.EffectsDelivered | e.EffectsDiscarded):
+                found.settled |= {name(event.job_id, each) for each in event.settled}
+            elif isinstance(event, e.EffectsParked):
+                found.parked |= {name(event.job_id, each): each.error for each in event.parked}
     return found
 
 
@@ -147,7 +146,7 @@ def _seen(outside: Outside, sink: str) -> list[tuple[str, int]]:
         with psycopg.connect(outside.books) as connection:
             return connection.execute("select id, token from books").fetchall()
     file = {"ledger": outside.ledger, "hook": outside.tolls, "call": outside.called}[sink]
-    lines = file.read_text(encoding="utf-8").splitlines()
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     return [(line["id"], line["body"]["token"]) for line in map(json.loads, lines)]
 
 
