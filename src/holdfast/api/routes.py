@@ -10,6 +10,7 @@ from msgspec import Struct
 from holdfast.api import (
     bundles,
     documents,
+    effects,
     endpoints,
     events,
     exchange,
@@ -98,6 +99,10 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/tasks/{job}/{index}/history", "read", tasks.history),
     _post("/tasks/{job}/{index}/cancel", "cancel", tasks.cancel, bodies.Reason),
     _post("/tasks/{job}/{index}/reschedule", "operator", tasks.reschedule, bodies.Reschedule),
+    _get("/effects", "read", effects.list_effects, "state sink job kind limit cursor"),
+    _get("/effects/{job}/{entry}", "read", effects.show),
+    _post("/effects/retry", "operator", effects.retry, bodies.ChosenEffects),
+    _post("/effects/discard", "operator", effects.discard, bodies.ChosenEffects),
     _get("/workers", "read", workers.list_workers),
     _get("/workers/{name}", "read", workers.show),
     _post("/workers/{name}/cordon", "operator", workers.cordon, bodies.Reason),

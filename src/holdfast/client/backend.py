@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from holdfast.client.bundles import Bundle
+from holdfast.client.effects import OwedEffect
 from holdfast.client.feed import JobFeed
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.limits import Limit
@@ -18,8 +19,9 @@ from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
 from holdfast.core.schedule import Definition
 from holdfast.core.transactions import Transaction
-from holdfast.wire.bodies import Edits, NewLimit
+from holdfast.wire.bodies import ChosenEffects, Edits, NewLimit
 from holdfast.wire.output import Output
+from holdfast.wire.wanted import WantedEffects
 
 Decode = Callable[[bytes], Any]
 View = dict[str, Any]
@@ -93,6 +95,18 @@ class Schedules(Protocol):
     def delete(self, name: str) -> None: ...
 
 
+class Effects(Protocol):
+    """What commits owe."""
+
+    def all(self, wanted: WantedEffects) -> list[OwedEffect]: ...
+
+    def retry(self, chosen: ChosenEffects) -> int:
+        """How many are tried again."""
+
+    def discard(self, chosen: ChosenEffects) -> int:
+        """How many were given up."""
+
+
 class Backend(Protocol):
     """Refusals are raised as `Refused`."""
 
@@ -113,6 +127,9 @@ class Backend(Protocol):
 
     @property
     def limits(self) -> Limits: ...
+
+    @property
+    def effects(self) -> Effects: ...
 
     def submit(self, request: SubmitJob, *, must_fit: bool = False) -> JobFeed:
         """Record a job and watch it from its first moment. `must_fit`: not unless somebody who is

@@ -11,6 +11,7 @@ from msgspec import convert
 
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle
+from holdfast.client.effects_local import LocalEffects
 from holdfast.client.errors import Closed, Refused
 from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.client.foreseen import Foreseen
@@ -158,6 +159,10 @@ class Local:
     @property
     def limits(self) -> LocalLimits:
         return LocalLimits(self._look, self.execute)
+
+    @property
+    def effects(self) -> LocalEffects:
+        return LocalEffects(self.call, self._embedded.exchanges, self.actor)
 
     def _look(self, question: Callable[[State], T]) -> T:
         return self.call(lambda coordinator: question(coordinator.state))

@@ -1,19 +1,21 @@
 """The workers of one moment, as far as anybody knows them: those that a server hears of, or those
 that the notes beside a log tell of."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.placement import Known, outlook_of
 from holdfast.coordinator.seats import Paces, Worker
 from holdfast.coordinator.settings import Settings
+from holdfast.core.debts import Owing
 from holdfast.core.ids import Instant
 from holdfast.core.ready import Row
 from holdfast.core.state import State
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.desks import CORDONED, DRAINING, OPEN, SILENT
 from holdfast.scheduler.ledger import Name
+from holdfast.scheduler.owing import Standing, standing_of
 from holdfast.scheduler.plan import Outlook
 
 
@@ -40,6 +42,10 @@ class Crew(Protocol):
 
     def tokens(self) -> Mapping[Name, int]:
         """How many of what is bounded in time may start now, where anybody knows."""
+        ...
+
+    def standings(self) -> Callable[[Owing], Standing]:
+        """How what commits owe stands."""
         ...
 
 
@@ -81,6 +87,9 @@ class LiveCrew:
     def tokens(self) -> Mapping[Name, int]:
         return self._exchanges.placement.tokens()
 
+    def standings(self) -> Callable[[Owing], Standing]:
+        return self._exchanges.deliveries.standings()
+
 
 class NotedCrew:
     """The workers that were noted at a moment of the past. How long tasks take, and what may start
@@ -110,3 +119,11 @@ class NotedCrew:
 
     def tokens(self) -> Mapping[Name, int]:
         return {}
+
+    def standings(self) -> Callable[[Owing], Standing]:
+        return noted_standings(self._state, self._now)
+
+
+def noted_standings(state: State, now: Instant) -> Callable[[Owing], Standing]:
+    """How what commits owed stood, as far as the log tells."""
+    return lambda owing: standing_of(state.debts, owing, now)

@@ -12,13 +12,15 @@ from typing import Final
 
 from msgspec import structs
 
-from holdfast.coordinator.crews import Crew
+from holdfast.coordinator.crews import Crew, noted_standings
 from holdfast.coordinator.foresight import Foresight
 from holdfast.coordinator.placement import ledger_of
 from holdfast.coordinator.seats import Worker, held_by_all
 from holdfast.coordinator.views import attempts_made
+from holdfast.core.debts import Owing
 from holdfast.core.ids import NEVER, Index, Instant, task_name
 from holdfast.core.job import Job, first_fresh, is_finished, job_reason, job_state, state_of
+from holdfast.core.owed import DebtName
 from holdfast.core.placing import ALL_TASKS
 from holdfast.core.ready import has_leasable, is_begun, row_of, take
 from holdfast.core.shape import Shape, has_own_slots, shape_of
@@ -41,6 +43,7 @@ from holdfast.scheduler.explain import (
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
 from holdfast.scheduler.ledger import Ledger, Name, names_of
+from holdfast.scheduler.owing import Standing
 
 MOST_TASKS: Final = 10_000
 """How many tasks with a past are looked at for one job."""
@@ -91,20 +94,22 @@ class Surroundings:
         if task is not None:
             here = structs.replace(
                 here, failures=task.failures, losses=task.losses, worker=task.worker,
-                since=task.started_at,
+                since=task.started_at, owed=self._owed(task),
             )  # fmt: skip
         return here if state is not TaskState.WAITING else self._waiting(here, job, index)
 
     def key(self, job: Job) -> str:
-        """The code of the most telling reason why the next waiting task of a job waits; empty
-        where none does."""
+        """The code of the most telling reason why the next waiting task of a job waits, or else
+        why one that has committed is not done; empty where there is neither."""
         if is_finished(job):
             return ""
         if FRESH in job.states:
             return self._code(self.situation(job, Index(first_fresh(job, 0))))
-        some = islice((job.tasks or {}).values(), MOST_LOOKED)
-        waiting = next((task for task in some if task.state is TaskState.WAITING), None)
-        return "" if waiting is None else self._code(self.situation(job, waiting.index))
+        some = list(islice((job.tasks or {}).values(), MOST_LOOKED))
+        told = next((task for task in some if task.state is TaskState.WAITING), None)
+        if told is None:
+            told = max((task for task in some if task.owed), key=_trouble, default=None)
+        return "" if told is None else self._code(self.situation(job, told.index))
 
     def codes(self, job: Job) -> Counter[str]:
         """The waiting tasks of a job counted by the most telling reason of each."""
@@ -150,7 +155,7 @@ class Surroundings:
     def _code(self, here: Situation) -> str:
         """The code that all reasons begin with. What the workers have to do with it is found
         out once for all tasks of a shape: there may be very many of both."""
-        if here.is_next:
+        if here.is_next or here.state is TaskState.COMMITTED:
             return explain(here)[0].code
         own = next(own_reasons(here), None)
         if own is not None:
@@ -201,6 +206,22 @@ class Surroundings:
             ahead=look.ahead(job),
             ends_on=look.ends_on(job),
         )
+
+    def _owed(self, task: Task) -> tuple[Standing, ...]:
+        debts = self._state.debts
+        names = (DebtName(task.job_id, task.index, debt.number) for debt in task.owed)
+        found = (debts.find(name) for name in names)
+        return tuple(self.standing(owing) for owing in found if owing is not None)
+
+    def standing(self, owing: Owing) -> Standing:
+        """How something that a commit owes stands."""
+        return self._standings(owing)
+
+    @cached_property
+    def _standings(self) -> Callable[[Owing], Standing]:
+        if self._crew is None:
+            return noted_standings(self._state, self._now)
+        return self._crew.standings()
 
     def _ties(self, job: Job) -> Iterator[Tie]:
         for after in job.after if job.blocked else ():
@@ -317,7 +338,14 @@ def _groups(job: Job, now: Instant) -> Iterator[tuple[int, Index]]:
         yield len(tasks), first.index
 
 
+def _trouble(task: Task) -> tuple[bool, bool]:
+    """Whether something that it owes is parked, and whether something has failed."""
+    return any(debt.parked for debt in task.owed), any(debt.tries for debt in task.owed)
+
+
 def _kind(task: Task, now: Instant) -> tuple[object, ...]:
+    if task.state is TaskState.COMMITTED:
+        return (task.state, *_trouble(task))
     if task.state is not TaskState.WAITING:
         return (task.state,)
     times = (task.not_before > now, task.not_before_wall != NEVER, task.attempt > 0)
