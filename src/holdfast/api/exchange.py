@@ -1,5 +1,6 @@
 """The exchange over HTTP: arrays between programs, named fields for a person with curl."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec.structs import astuple
@@ -8,7 +9,7 @@ from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
 from holdfast.api.results import check_results
 from holdfast.coordinator.serving import Left, Superseded
-from holdfast.wire.exchange import Exchange, is_empty
+from holdfast.wire.exchange import Exchange, Lingering, is_empty
 
 PARK_S: Final = 20.0
 LEAVING_PARK_S: Final = 0.5
@@ -36,6 +37,12 @@ async def exchange(call: Call) -> Answer:
         raise Declined("not_ready", str(error)) from error
 
 
+def _amounts(attempt: Lingering) -> Iterator[int]:
+    *numbers, resources = astuple(attempt)
+    yield from numbers
+    yield from (amount for _, amount in resources)
+
+
 def _check(call: Call, message: Exchange) -> None:
     """A worker is a stranger: what it says must not be more than the log can hold, nor keep the
     others waiting."""
@@ -55,7 +62,7 @@ def _check(call: Call, message: Exchange) -> None:
         offered.cpus_milli,
         offered.memory_bytes,
         offered.gpus,
-        *(amount for attempt in message.lingering for amount in astuple(attempt)),
+        *(amount for attempt in message.lingering for amount in _amounts(attempt)),
     )
     codes = [failed.exit_code or 0 for failed in message.failed]
     if not all(0 <= amount <= LARGEST for amount in amounts) or not all(

@@ -5,8 +5,9 @@ import base64
 
 import msgspec
 
+from holdfast.core.ids import LeaseId
 from holdfast.wire.bodies import Command
-from holdfast.wire.exchange import Capacity, Exchange, Reply
+from holdfast.wire.exchange import Capacity, Exchange, Lingering, Reply
 
 PACKED = "application/msgpack"
 
@@ -129,5 +130,15 @@ def test_a_second_worker_of_a_living_ones_name_is_refused(inside):
         told = (await house.exchange(1, incarnation=2, hello={**HELLO, "pid": 2})).value
         assert "another worker called w1" in told["refused"]
         assert told["runs"] == []
+
+    inside(story)
+
+
+def test_what_lingers_is_told_with_all_that_it_takes(inside):
+    async def story(house):
+        some = Lingering(LeaseId(7), 0, 1_000, 0, 0, (("licence", 1_000),))
+        assert (await house.post("/exchange", message(1, lingering=(some,)))).status == 200
+        less = Lingering(LeaseId(7), 0, 1_000, 0, 0, (("licence", -1),))
+        assert (await house.post("/exchange", message(2, lingering=(less,)))).status == 422
 
     inside(story)
