@@ -162,8 +162,10 @@ def test_workers_are_all_drained_before_one_is_waited_for(call, hand, start: Sta
     wait_until(lambda: is_cordoned() or child.poll() is not None, PATIENCE_S)
     assert child.poll() is None
     hand.succeed(leased)
-    child.communicate(timeout=PATIENCE_S)
+    told = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 0
+    assert "no worker other is there" in str(told)
+    assert f"no worker {hand.name} is there" not in str(told)
     assert call("worker", "uncordon", hand.name, "other").code == 0
 
 

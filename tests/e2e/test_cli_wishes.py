@@ -122,6 +122,14 @@ def test_limits_are_set_listed_shown_and_cleared(call) -> None:
     one = shown(call, "limit", "show", "key/customer-42")
     assert (one["running"], one["rate"], one["in_use"]) == (2, "10/1m", 0)
     assert "10/1m" in call("limit", "list").out
+    # What is not named stays; none takes a bound away.
+    amounts = ("--cpus", 4, "--memory", "8Gi", "--resource", "licence=1")
+    assert call("limit", "set", "namespace/team", *amounts).code == 0
+    assert call("limit", "set", "namespace/team", "--memory", "none", "--running", 9).code == 0
+    team = shown(call, "limit", "show", "namespace/team")
+    assert (team["weight"], team["running"], team["cpus"]) == (3, 9, 4.0)
+    assert team["memory_bytes"] is None
+    assert "0 of 4 cpus, 0 of 1 licence" in call("limit", "list").out
     assert call("limit", "clear", "key/customer-42", "namespace/team").code == 0
     assert "no limit was set" in call("limit", "clear", "key/customer-42").err
     missing = call("limit", "show", "key/customer-42")
@@ -141,3 +149,29 @@ def test_a_failed_job_is_sent_back_under_other_terms(call, hand) -> None:
     assert shown(call, "job", "show", job_id)["spec"]["retries"] == 2
     hand.succeed(*hand.take())
     assert shown(call, "job", "show", job_id)["state"] == "SUCCEEDED"
+
+
+def test_what_no_worker_takes_in_time_is_told_why_and_comes_back_with_less(call, hand) -> None:
+    done = call("submit", "--cpus", 640, "--schedule-timeout", "50ms", "--wait", "--", "true")
+    assert done.code == 1, done.err
+    job_id = done.out.split()[0]
+    told = call("job", "explain", job_id).out
+    assert "It ended UNSCHEDULABLE; " in told
+    assert "no worker took it before its scheduling deadline: It fits on no worker" in told
+    assert "it needs 640 cpus" in told
+    assert f"holdfast job retry {job_id}" in told
+    assert call("job", "retry", job_id, "--set", "cpus=1").code == 0
+    hand.succeed(*hand.take())
+    assert call("job", "wait", job_id).code == 0
+
+
+def test_a_job_says_how_often_and_how_long(call) -> None:
+    options = (
+        "--job-timeout", "1h", "--max-failed-tasks", 2, "--backoff", "fixed",
+        "--retry-delay", "5s", "--queue", "elsewhere",
+    )  # fmt: skip
+    job_id = submitted(call, *options, "--", "true")
+    spec = shown(call, "job", "show", job_id)["spec"]
+    assert (spec["job_timeout_ms"], spec["max_failed_tasks"]) == (3_600_000, 2)
+    assert (spec["retry"]["backoff"], spec["retry"]["delay_ms"]) == ("fixed", 5_000)
+    assert call("job", "cancel", job_id).code == 0

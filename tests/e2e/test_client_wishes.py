@@ -1,5 +1,6 @@
 """Where work may run and after what, asked for in Python: the same in a folder and at a server."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,7 +111,15 @@ def test_limits_are_set_listed_and_cleared(hf: holdfast.Holdfast) -> None:
     found = {f"{limit.scope}/{limit.name}": limit for limit in hf.limits()}
     assert (found["key/customer-42"].running, found["key/customer-42"].rate) == (1, "100/1s")
     assert found["namespace/default"].weight == 2
-    job = hf.map(chores.square, range(4), concurrency={"customer-42": 0})
+    # What is not named stays; None takes a bound away.
+    hf.set_limit("namespace/default", cpus=1.5, memory="64Gi", resources={"licence": 1})
+    hf.set_limit("namespace/default", memory=None)
+    (_, team) = hf.limits()
+    assert (team.weight, team.cpus, team.memory_bytes) == (2, 1.5, None)
+    assert team.resources == {"licence": 1.0}
+    with pytest.raises(ValueError, match="would let nothing run"):
+        hf.set_limit("namespace/default", running=0)
+    job = hf.map(chores.square, range(4), concurrency="customer-42")
     assert list(job.results()) == [0, 1, 4, 9]
     assert hf.clear_limit("key/customer-42")
     assert not hf.clear_limit("key/customer-42")
@@ -185,3 +194,46 @@ def test_a_task_says_in_which_queue_and_namespace_it_waits(hf: holdfast.Holdfast
     assert sorted(red.results()) == sorted(blue.results()) == [0, 1, 4, 9]
     with pytest.raises(ValueError, match="namespace cannot be empty"):
         task(namespace="")
+
+
+def test_why_it_does_not_run_is_told_to_programs_as_well(hf: holdfast.Holdfast) -> None:
+    before = Counter(hf.waiting())
+    first = hf.submit(chores.square, 3, delay="1h")
+    second = hf.submit(chores.square, 4, after=first, resources={"licence": 1})
+    assert [why.code for why in first.explain().reasons] == ["not_begun"]
+    told = hf.explain(second)
+    assert (told.id, told.state, told.ahead) == (second.id, "PENDING", 0)
+    (why,) = told.reasons
+    assert (why.code, why.tasks, why.jobs) == ("dependency", 1, (first.id,))
+    assert str(told) == f"{second.id} is PENDING\n- It comes after the success of {first.id}."
+    assert hf.explain(f"{second.id}/0").state == "WAITING"
+    assert Counter(hf.waiting()) - before == {"not_begun": 1, "dependency": 1}
+    large = task(cpus=640, schedule_timeout="1ms")(chores.square)
+    lost = hf.submit(large, 1)
+    assert lost.exception(PATIENCE_S) is not None
+    (ended,) = lost.explain().reasons
+    assert ended.example == f"{lost.id}/0"
+    assert "it needs 640 cpus" in ended.sentence
+    assert hf.retry(lost, cpus=1) == 1
+    assert lost.result(PATIENCE_S) == 1
+    for wrong, code in (("999", "not_found"), (f"{first.id}/7", "not_found"), ("1/x", "invalid")):
+        with pytest.raises(Refused) as caught:
+            hf.explain(wrong)
+        assert caught.value.code == code
+    assert first.cancel()
+    assert Counter(hf.waiting()) == before
+
+
+def test_a_mistake_says_what_to_write_instead(hf: holdfast.Holdfast) -> None:
+    wrong = {
+        "cpus=…": {"cpus": 2},
+        "must be a datetime": {"not_before": "tomorrow"},
+        "must be text such as 'customer-42'": {"concurrency": [42]},
+        "must be a dict": {"resources": "licence"},
+        "say gang as well": {"gang_by": "rack"},
+    }
+    for told, words in wrong.items():
+        with pytest.raises((TypeError, ValueError), match=told):
+            hf.submit(chores.square, 2, **words)
+    with pytest.raises(TypeError, match="cpus='two' must be a number"):
+        task(cpus="two")  # type: ignore[call-overload]

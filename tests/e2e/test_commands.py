@@ -60,14 +60,14 @@ class Crew:
 
     def give(
         self, *argv: str, slot: int = 0, env: dict[str, str] | None = None, cwd: str = "",
-        memory: int = 0, on_disconnect: str = "", times: int = 1,
+        memory: int = 0, on_disconnect: str = "", times: int = 1, stall_ms: int = 0,
     ) -> list[LeaseId]:  # fmt: skip
         payload = msgspec.msgpack.encode(Command(argv=list(argv), env=env or {}, cwd=cwd))
         leases = [LeaseId(next(self._leases)) for _ in range(times)]
         items = tuple(Item(Index(n), lease, 3, payload) for n, lease in enumerate(leases))
         self.executor.assign(
             Run(JobId("j"), slot, "command", argv[0] if argv else "", 0, 0, False, times, items,
-                on_disconnect, memory)
+                on_disconnect, memory, stall_ms=stall_ms)
         )  # fmt: skip
         return leases
 
@@ -296,3 +296,17 @@ def test_a_warden_that_dies_takes_its_commands_along_and_another_comes(crew: Cre
     crew.until(lambda: is_gone(pid))
     crew.give("true")
     crew.until(lambda: bool(crew.done))
+
+
+def test_what_a_command_prints_keeps_a_stall_away(crew: Crew) -> None:
+    code = "import signal; print('one', flush=True); signal.pause()"
+    (lease,) = crew.python(code, stall_ms=10_000)
+    (begun,) = crew.executor.running()
+    assert (begun.lease_id, begun.stall_ms) == (lease, 10_000)
+    crew.said(lease, "one")
+    (printed,) = crew.executor.running()
+    assert printed.told_ms > begun.since_ms
+    (silent,) = crew.executor.running()
+    assert silent.told_ms == printed.told_ms
+    assert "no progress for 10 s" in silent.trouble_at(silent.told_ms + 10_000)
+    assert silent.trouble_at(silent.told_ms + 9_999) == ""

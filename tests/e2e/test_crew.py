@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.api import crew as crew_module
 from holdfast.api.crew import DELIVERY_NAME, NOTE, Crew
+from holdfast.coordinator.promise import Promise
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.taking import take_folder
@@ -19,7 +20,7 @@ from holdfast.core.ids import Index, JobId, WorkerId
 from holdfast.core.job import state_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import TaskState
-from holdfast.wire.exchange import Capacity, Exchange
+from holdfast.wire.exchange import Capacity, Exchange, Reply
 
 TERM_MS = 15_000
 PATIENCE_S = 60
@@ -72,7 +73,9 @@ async def lease_one(served: Served) -> None:
     message = Exchange(
         WorkerId("local-1"), 1, 1, 0, Capacity(1, 1_000, 0, 0), (), (), (), (), (), 0, False
     )
-    assert (await served.exchange(message, 10)).runs
+    answer: Promise[Reply] = Promise()
+    served.exchange(message, 10, answer.keep)
+    assert (await answer).runs
 
 
 async def state(served: Served) -> TaskState:

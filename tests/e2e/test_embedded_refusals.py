@@ -49,7 +49,7 @@ REFUSALS: list[tuple[Callable[[holdfast.Holdfast], Any], str, str]] = [
     (lambda hf: hf.cancel("7/0"), "not_found", "there is no job 7"),
     (lambda hf: hf.cancel("7"), "invalid", "write JOB/INDEX, such as 12/0"),
     (lambda hf: hf.reschedule("1/9"), "not_found", "job 1 has no task 9"),
-    (lambda hf: hf.retry("1", 0), "invalid_transition", "only a quarantined one"),
+    (lambda hf: hf.retry("1", 0), "invalid_transition", "only one that is quarantined"),
     (lambda hf: hf.array(chores.double, 0), "invalid", "at least one task, not 0"),
     (lambda hf: hf.array(chores.double, -5), "invalid", "at least one task, not -5"),
     (lambda hf: hf.array(chores.double, 10**12), "too_large", "at most"),

@@ -17,7 +17,7 @@ from holdfast.worker.executor import Left
 from holdfast.worker.payloads import decode_result, encode_call
 from holdfast.worker.processes import ProcessExecutor
 
-TASKS = Path(__file__).with_name("context_tasks.py")
+TASKS = "holdfast.testing.speaking"
 
 
 class ProcessCrew(Crew):
@@ -29,7 +29,7 @@ class ProcessCrew(Crew):
 
     def give(self, task: str, *calls: Any, **terms: Any) -> list[LeaseId]:
         payloads = [encode_call((call,)) for call in calls]
-        return self.assign(f"script:{TASKS}:{task}", payloads, sinks=("ledger",), **terms)
+        return self.assign(f"{TASKS}:{task}", payloads, sinks=("ledger",), **terms)
 
     def pipe(self, name: str) -> str:
         path = self._folder / name

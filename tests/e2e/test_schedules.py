@@ -276,7 +276,7 @@ def test_a_name_in_use_is_a_conflict_unless_it_is_replaced(call) -> None:
     assert same.code == 0
     other = call("schedule", "create", "taken", "--every", "7h", "--", "true")
     assert other.code == 5
-    assert "replace or delete it" in other.err
+    assert "replace it (--replace, replace=True) or delete it" in other.err
     replaced = call("schedule", "create", "taken", "--every", "7h", "--replace", "--", "true")
     assert replaced.code == 0
     assert "every 7h" in replaced.out

@@ -18,7 +18,7 @@ from holdfast.testing.fleet import wait_until
 from holdfast.testing.loopback import ServerProcess, WorkerProcess
 
 PATIENCE_S = 60.0
-TERM = ("--lease-term", "3s")
+TERM = ("--lease-term", "3s", "--aging", "1s", "--cordon-after", "3")
 
 # Says that it has begun, and waits until it may go on.
 PATIENT = (
@@ -190,3 +190,107 @@ def test_a_namespace_never_holds_more_than_its_limit(site: Site) -> None:
                 held -= len(event.commits)
         most = max(most, held)
     assert (held, most) == (0, 2)
+
+
+# Goes well, but not on the worker w0.
+FICKLE = "import os, sys; sys.exit(os.environ['HOLDFAST_WORKER_ID'] == 'w0')"
+SHORT = "import time; time.sleep(0.1)"
+
+
+class Started(msgspec.Struct, frozen=True):
+    """A lease as the log tells it."""
+
+    at: int
+    job_id: str
+    worker: str
+
+
+def started(site: Site, *jobs: str) -> list[Started]:
+    return [
+        Started(record.at, event.job_id, event.worker)
+        for record in site.records()
+        for event in record.events
+        if isinstance(event, e.LeasesGranted) and event.job_id in jobs
+        for _ in event.indices
+    ]
+
+
+def submitted_at(site: Site, job_id: str) -> int:
+    return next(
+        record.at
+        for record in site.records()
+        for event in record.events
+        if isinstance(event, e.JobSubmitted) and event.job_id == job_id
+    )
+
+
+@pytest.mark.slow
+def test_namespaces_share_what_there_is_and_what_waits_long_has_its_turn(site: Site) -> None:
+    work = ("--", sys.executable, "-c", SHORT)
+    jobs = [
+        site.call("submit", "--array", count, "--namespace", namespace, *work)
+        for namespace, count in (("a", "400"), ("b", "25"), ("c", "25"))
+    ]
+    first, _, third = jobs
+    wait_until(lambda: site.job(third)["state"] == "SUCCEEDED", PATIENCE_S, what="the third")
+    since = submitted_at(site, third)
+    order = [one.job_id for one in started(site, *jobs) if one.at > since]
+    while_all = order[: min(len(order) - order[::-1].index(job_id) for job_id in jobs)]
+    parts = [while_all.count(job_id) for job_id in jobs]
+    # While all of them wanted more than there is, each had about as much of it.
+    assert sum(parts) ** 2 / (len(parts) * sum(part**2 for part in parts)) >= 0.95, parts
+    patient = site.call("submit", "--priority", "-1", *work)
+    assert site.ended(patient) == "SUCCEEDED"
+    assert site.job(first)["state"] == "RUNNING", "it did not wait for what is more urgent to end"
+    site.call("job", "cancel", first)
+
+
+@pytest.mark.slow
+def test_a_rate_a_delay_and_a_scheduling_deadline_are_kept(site: Site) -> None:
+    site.call("limit", "set", "namespace/rated", "--rate", "2/1s")
+    rated = site.submit("--namespace", "rated", "--array", "6")
+    delayed = site.submit("--delay", "1s")
+    nowhere = site.submit("--schedule-timeout", "1s", "--require", "rack == z")
+    for job_id in (rated, delayed):
+        assert site.ended(job_id) == "SUCCEEDED"
+    assert site.ended(nowhere) == "UNSCHEDULABLE"
+    starts = [one.at for one in started(site, rated)]
+    for first, at in enumerate(starts):
+        for count, later in enumerate(starts[first:], start=1):
+            assert count <= 2 + (later - at) * 2 / 1_000 + 0.001
+    (begun,) = started(site, delayed)
+    assert begun.at - submitted_at(site, delayed) >= 1_000
+    (reason,) = [
+        event.reason for record in site.records() for event in record.events
+        if isinstance(event, e.TasksUnschedulable)
+    ]  # fmt: skip
+    assert "rack == z" in reason
+
+
+@pytest.mark.slow
+def test_tasks_are_spread_over_workers_or_packed_on_one(site: Site, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        for name in ("x0", "x1"):
+            options = ("--name", name, "--slots", "3", "--cpus", "3", "--attr", "rack=x")
+            stack.enter_context(WorkerProcess(site.server, tmp_path / name, *options))
+        wait_until(lambda: {"x0", "x1"} <= set(site.names()), PATIENCE_S, what="more workers")
+        for spread, workers in (("spread", 2), ("pack", 1)):
+            job_id = site.submit("--array", "3", "--require", "rack == x", "--spread", spread)
+            assert site.ended(job_id) == "SUCCEEDED"
+            assert len({one.worker for one in started(site, job_id)}) == workers
+
+
+@pytest.mark.slow
+def test_a_worker_that_fails_what_goes_well_elsewhere_is_cordoned(site: Site) -> None:
+    work = ("--retries", "3", "--", sys.executable, "-c", FICKLE)
+    for _ in range(10):
+        job_id = site.call("submit", "--array", "6", *work)
+        assert site.ended(job_id) == "SUCCEEDED"
+        cordons = [
+            event for record in site.records() for event in record.events
+            if isinstance(event, e.WorkerCordoned)
+        ]  # fmt: skip
+        if cordons:
+            break
+    assert [event.worker for event in cordons] == ["w0"]
+    assert "went well on other workers" in cordons[0].reason

@@ -24,6 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.promise import Promise
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.taking import take_folder
@@ -36,7 +37,7 @@ from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.testing.loopback import held_port
 from holdfast.wire.bodies import Command
-from holdfast.wire.exchange import Exchange
+from holdfast.wire.exchange import Exchange, Reply
 from holdfast.worker.payloads import encode_call
 
 T = TypeVar("T")
@@ -104,7 +105,9 @@ class Stage:
             return Response(status_code=401)
         message = msgspec.msgpack.decode(await request.body(), type=Exchange)
         assert self.served is not None
-        reply = await self.served.exchange(message, 20.0)
+        answer: Promise[Reply] = Promise()
+        self.served.exchange(message, 20.0, answer.keep)
+        reply = await answer
         return Response(msgspec.msgpack.encode(reply), media_type="application/msgpack")
 
     # What users do.

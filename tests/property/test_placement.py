@@ -14,7 +14,8 @@ from holdfast.core.shape import Shape, shape_of
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
 from holdfast.scheduler.ledger import KEY, names_of
-from holdfast.scheduler.plan import Outlook, Plan, plan
+from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.proposals import Plan
 from holdfast.scheduler.seats import Seat
 from holdfast.testing.clusters import a_busy_cluster, a_cluster, any_machine, any_wants
 from holdfast.testing.floor import Floor
@@ -66,6 +67,10 @@ def bounds_hold(look: Look) -> None:
     for name, cap in look.floor.caps.items():
         # A bound may be lowered under what runs; then nothing is added.
         assert after[name] <= max(cap, before[name])
+    for name, amounts in look.floor.amounts.items():
+        for resource, most in amounts.items():
+            now = look.taken_by(look.after, name, resource)
+            assert now <= max(most, look.taken_by(look.before, name, resource))
     own = {key: cap for job in jobs.values() for key, cap in shape_of(job).keys if cap}
     assert all(after[(KEY, key)] <= cap for key, cap in own.items())
     for name, count in look.started().items():
@@ -109,7 +114,8 @@ def who_wants_all_is_not_kept_waiting_by_more_of_what_runs(look: Look) -> None:
         shape = shape_of(job)
         suited = [seat for seat in look.after.values() if suits(seat, shape)]
         most = sum(seat.total.room(shape, len(seat.slots)) for seat in suited)
-        if shape.gang or job.spec.max_parallel or shape.keys or look.floor.caps:
+        is_limited = look.floor.caps or look.floor.amounts
+        if shape.gang or job.spec.max_parallel or shape.keys or is_limited:
             continue
         if counts[job.job_id] < most or look.those_before(job) or look.floor.tokens:
             continue
@@ -139,7 +145,8 @@ def hurries_are_useful(look: Look) -> None:
         slot = look.before[worker].slots[number]
         assert slot.load > 1
         assert slot.rank < max(look.ranks.values())
-    assert not places or ranks or look.floor.caps or look.floor.tokens
+    limited = look.floor.caps or look.floor.amounts or look.floor.tokens
+    assert not places or ranks or limited
 
 
 LAWS = (
@@ -201,12 +208,53 @@ def test_a_plan_does_not_depend_on_the_order_in_which_things_are_given(seed: int
         assert told(plan(shuffled(floor.outlook(), dice))) == expected
 
 
+def parts(made: Plan) -> tuple[list[Any], ...]:
+    return made.picks, made.gangs, made.evictions, made.hurries
+
+
+@settings(max_examples=100)
+@given(seeds)
+def test_a_cut_plan_is_the_beginning_of_the_whole(seed: int) -> None:
+    dice = Random(seed)
+    floor = a_busy_cluster(dice)
+    whole = floor.plan()
+    floor.most_picks = dice.randint(1, 8)
+    cut = floor.plan()
+    given_out = len(cut.picks) + sum(len(gang.members) for gang in cut.gangs)
+    for begun, full in zip(parts(cut), parts(whole), strict=True):
+        assert full[: len(begun)] == begun
+    if cut.is_cut:
+        assert given_out >= floor.most_picks
+    else:
+        assert parts(cut) == parts(whole)
+    if floor.length == 1 and not cut.gangs:
+        assert given_out <= floor.most_picks
+
+
+@settings(max_examples=40)
+@given(seeds)
+def test_cut_plans_come_to_an_end_and_the_last_keeps_the_laws(seed: int) -> None:
+    dice = Random(seed)
+    floor = a_busy_cluster(dice)
+    floor.most_picks = dice.randint(1, 4)
+    slots = sum(machine.slots for machine in floor.machines.values())
+    for _ in range(slots * floor.length + 1):
+        look = Look(floor)
+        for law in (*LAWS[:3], evictions_are_allowed):
+            law(look)
+        if not look.plan.is_cut:
+            break
+    for law in LAWS:
+        law(look)
+    assert not look.plan.is_cut
+
+
 @settings(max_examples=100)
 @given(seeds)
 def test_what_fits_on_an_idle_cluster_is_placed_there(seed: int) -> None:
     dice = Random(seed)
     floor = a_cluster(dice)
-    floor.caps, floor.tokens = {}, {}
+    floor.caps, floor.amounts, floor.tokens = {}, {}, {}
     wants = any_wants(dice) | {"keys": (), "max_parallel": 0}
     floor.length, count = 1, dice.randint(1, 9)
     floor.submit("j", count, **wants)

@@ -20,6 +20,7 @@ CONSEQUENCES = {
     "gang_failed",
     "gang granted",
     "at a limit",
+    "at an amount",
     "aged",
     "kept result dropped",
     "kept and told again",

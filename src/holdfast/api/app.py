@@ -7,15 +7,15 @@ only we can mend has a `trace_id` that the server's own log has too.
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Mapping
 from hashlib import blake2b
 from logging import getLogger
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 from holdfast.api.asked import Asked, Left
 from holdfast.api.call import Answer, Answered, Call, Raw, Stream, Text
-from holdfast.api.identity import NOBODY, PUBLIC, Identity, identify
+from holdfast.api.identity import NOBODY, PUBLIC, Identities, Identity
 from holdfast.api.limits import Door, Limits, Rates
 from holdfast.api.matching import Paths
 from holdfast.api.negotiation import PROBLEM, read_body, wants_msgpack, written
@@ -24,12 +24,17 @@ from holdfast.api.repeats import Repeats, checked, digest_of
 from holdfast.api.response import Response, Streamed, streamed, whole
 from holdfast.api.routes import TABLE, Route
 from holdfast.api.service import Service
+from holdfast.coordinator.promise import Promise
 from holdfast.core.errors import OperatingError
 
 log = getLogger("holdfast")
 
 MOST_QUERY: Final = 100
 BODY_S: Final = 60.0
+NOT_STORED: Final = ("cache-control", "no-store")
+CACHED: Final = ("cache-control", "no-cache")
+
+Promised = Promise[Response]
 
 
 class Api:
@@ -46,6 +51,7 @@ class Api:
         self.service = service
         self._door = door
         self._paths = Paths(table)
+        self._identities = Identities()
         self._repeats = Repeats(time.monotonic)
         self._rates = Rates(per_second, time.monotonic)
 
@@ -54,27 +60,64 @@ class Api:
         self._door = door
         self._rates.limit(per_second)
 
-    async def respond(self, asked: Asked) -> Response | Streamed:
-        """The answer to a request, whatever comes of it."""
+    def respond(self, asked: Asked) -> Promised | Coroutine[Any, Any, Response | Streamed]:
+        """The answer to a request, whatever comes of it: promised, or to be awaited."""
         try:
-            answered = await self._answer(asked)
+            route, values, identity = self._enter(asked)
+            if route.raw or not asked.is_whole:
+                return self._responded(asked, self._read(asked, route, values, identity))
+            content = asked.taken()
+            if len(content) > route.most_bytes:
+                raise _too_much(route.most_bytes)
+            answering = self._ask(asked, route, self._call(asked, route, values, identity, content))
+        except Exception as error:  # noqa: BLE001 - whoever asked is told, whatever it was
+            refused: Promised = Promise()
+            refused.keep(self._refusal(asked, error))
+            return refused
+        if not isinstance(answering, Promise):
+            return self._responded(asked, answering)
+        promised: Promised = Promise()
+        answering.then(lambda answered: promised.keep(self._response(asked, answered)))
+        return promised
+
+    async def _responded(
+        self, asked: Asked, answering: Awaitable[Answered]
+    ) -> Response | Streamed:
+        try:
+            answered = await answering
             if isinstance(answered, Stream):
                 self.service.answered[200] += 1
                 return streamed(answered.content_type, answered.chunks, answered.headers)
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._refusal(asked, error)
+        return self._response(asked, answered)
+
+    def _response(self, asked: Asked, answered: Answer | Text | Raw | Exception) -> Response:
+        if isinstance(answered, Exception):
+            return self._refusal(asked, answered)
+        try:
             response = _response(asked, answered)
-        except Declined as no:
-            response = _problem(asked, no)
-        except Left:
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._refusal(asked, error)
+        self.service.answered[response.status] += 1
+        return response
+
+    def _refusal(self, asked: Asked, error: Exception) -> Response:
+        """What is told of a trouble; one that nobody has foreseen is a bug."""
+        if isinstance(error, Declined):
+            response = _problem(asked, error)
+        elif isinstance(error, Left):
             # Nobody is there to read this; asking again is up to them.
             response = Response(499, b"")
-        except OperatingError as error:
+        elif isinstance(error, OperatingError):
             told = Declined("not_ready", str(error), headers={"retry-after": "1"})
             response = _problem(asked, told)
-        except Exception:
+        else:
             trace_id = secrets.token_hex(8)
-            log.exception(
+            log.error(
                 "a request failed, and that is a bug of ours (trace %s)",
                 trace_id,
+                exc_info=error,
                 extra={"trace_id": trace_id, "path": asked.path},
             )
             told = Declined("internal", f"the server's log tells more under trace {trace_id}")
@@ -82,41 +125,58 @@ class Api:
         self.service.answered[response.status] += 1
         return response
 
-    async def _answer(self, asked: Asked) -> Answered:
-        headers = asked.headers
-        self._door.check(headers.get("host", ""), headers.get("origin", ""))
-        route, values, identity = self._enter(asked)
-        _check_length(headers, route.most_bytes)
+    async def _read(
+        self, asked: Asked, route: Route, values: dict[str, str], identity: Identity
+    ) -> Answered:
+        """The answer to a request whose body is not there yet."""
         content = b"" if route.raw else await _whole(asked, route.most_bytes)
+        call = self._call(asked, route, values, identity, content)
+        if route.raw:
+            call.chunks = _pieces(asked, route.most_bytes)
+        return await self._ask(asked, route, call)
+
+    def _call(
+        self, asked: Asked, route: Route, values: dict[str, str], identity: Identity, content: bytes
+    ) -> Call:
+        headers = asked.headers
         call = Call(
             service=self.service,
             identity=identity,
             path=values,
-            query=_query(asked.query, route),
+            query=_query(asked.query, route) if asked.query else {},
             headers=headers,
             content=content,
             gone=asked.gone,
+            when_left=asked.when_left,
         )
-        if route.raw:
-            call.chunks = _pieces(asked, route.most_bytes)
         if route.body is not None:
             call.body = read_body(route.body, content, headers.get("content-type", ""))
-        key = headers.get("idempotency-key", "")
+        return call
+
+    def _ask(self, asked: Asked, route: Route, call: Call) -> Awaitable[Answered]:
+        key = call.headers.get("idempotency-key", "")
         if not key or route.method != "POST" or not route.keyed:
-            return await route.answer(call)
-        call.key = f"{identity.token_id}:{checked(key)}"
-        call.digest = digest_of(route.method, _target(asked), content)
-        return await self._repeats.answer(call.key, call.digest, lambda: route.answer(call))
+            return route.answer(call)
+        call.key = f"{call.identity.token_id}:{checked(key)}"
+        call.digest = digest_of(route.method, _target(asked), call.content)
+        return self._repeats.answer(call.key, call.digest, lambda: route.answer(call))
 
     def _enter(self, asked: Asked) -> tuple[Route, dict[str, str], Identity]:
         """The route and who asks. What is not there is told only to those who may ask at all."""
+        headers = asked.headers
+        self._door.check(headers.get("host", ""), headers.get("origin", ""))
+        route, values, identity = self._admit(asked)
+        _check_length(headers, route.most_bytes)
+        return route, values, identity
+
+    def _admit(self, asked: Asked) -> tuple[Route, dict[str, str], Identity]:
         found = self._paths.find(asked.path)
         route = found[0].get(asked.method) if found is not None else None
         if route is not None and route.scope == PUBLIC and found is not None:
             return route, found[1], NOBODY
         coordinator = self.service.served.coordinator
-        identity = identify(
-            coordinator.state, asked.headers.get("authorization"), coordinator.clock.wall()
+        identity = self._identities.identify(
+            coordinator.state, asked.headers.get("authorization", ""), coordinator.clock.wall()
         )
         if found is None:
             raise Declined("not_found", f"there is nothing at {asked.path[:200]}")
@@ -138,8 +198,6 @@ class Api:
 def _query(raw: bytes, route: Route) -> dict[str, list[str]]:
     """What follows the path. A name nobody knows is a mistake, and is told: whoever mistypes a
     filter would be shown everything. Those who only ask whether we live may add what they like."""
-    if not raw:
-        return {}
     try:
         query = parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_QUERY)
     except ValueError as error:
@@ -163,11 +221,6 @@ def _check_length(headers: Mapping[str, str], most: int) -> None:
 
 async def _whole(asked: Asked, most: int) -> bytes:
     """All of a body that is short and comes soon."""
-    if asked.is_whole:
-        content = asked.taken()
-        if len(content) > most:
-            raise _too_much(most)
-        return content
     try:
         async with asyncio.timeout(BODY_S):
             return b"".join([piece async for piece in _pieces(asked, most)])
@@ -194,21 +247,20 @@ def _too_much(most: int) -> Declined:
 
 def _response(asked: Asked, answered: Answer | Text | Raw) -> Response:
     if isinstance(answered, Raw):
-        headers = {"cache-control": "no-store", **dict(answered.headers)}
-        return whole(200, answered.content, "application/octet-stream", headers.items())
+        headers = (NOT_STORED, *answered.headers)
+        return whole(200, answered.content, "application/octet-stream", headers)
     if isinstance(answered, Text):
         return whole(200, answered.text.encode(), answered.content_type)
     msgpack = wants_msgpack(asked.headers.get("accept", ""))
     content, media_type = written(answered.value, msgpack=msgpack)
-    headers = {"cache-control": "no-cache" if answered.tagged else "no-store"}
-    headers.update(answered.headers)
+    headers = (CACHED if answered.tagged else NOT_STORED, *answered.headers)
     if answered.tagged:
         tag = f'"{blake2b(content, digest_size=12).hexdigest()}"'
-        headers["etag"] = tag
+        headers = (*headers, ("etag", tag))
         known = asked.headers.get("if-none-match", "")
         if tag in [each.strip().removeprefix("W/") for each in known.split(",")]:
-            return whole(304, headers=headers.items())
-    return whole(answered.status, content, media_type, headers.items())
+            return whole(304, headers=headers)
+    return whole(answered.status, content, media_type, headers)
 
 
 def _problem(asked: Asked, no: Declined, trace_id: str = "") -> Response:

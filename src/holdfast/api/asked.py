@@ -19,6 +19,11 @@ class Asked:
     then whoever brings it may hold it back. `unread` is how much of it lies here.
     """
 
+    __slots__ = (
+        "_awaited", "_leavings", "_more", "_on_leaving", "_pieces", "has_left", "headers",
+        "is_whole", "method", "path", "query", "unread",
+    )  # fmt: skip
+
     def __init__(
         self,
         method: str,
@@ -38,7 +43,8 @@ class Asked:
         self._more = more
         self._pieces: list[bytes] = []
         self._awaited: asyncio.Future[None] | None = None
-        self._leavings: set[asyncio.Future[None]] = set()
+        self._leavings: set[asyncio.Future[None]] | None = None
+        self._on_leaving: Callable[[], None] = _nothing
 
     # For whoever brings it.
 
@@ -55,9 +61,10 @@ class Asked:
         """Nobody waits for an answer any more."""
         self.has_left = True
         self._tell()
-        for leaving in tuple(self._leavings):
+        for leaving in tuple(self._leavings or ()):
             if not leaving.done():
                 leaving.set_result(None)
+        self._on_leaving()
 
     # For whoever answers.
 
@@ -86,9 +93,18 @@ class Asked:
         if self.has_left:
             leaving.set_result(None)
         else:
+            if self._leavings is None:
+                self._leavings = set()
             self._leavings.add(leaving)
             leaving.add_done_callback(self._leavings.discard)
         return leaving
+
+    def when_left(self, do: Callable[[], None]) -> None:
+        """Have this done in the moment the asker leaves. One who answers may want that."""
+        if self.has_left:
+            do()
+        else:
+            self._on_leaving = do
 
     def _tell(self) -> None:
         if self._awaited is not None and not self._awaited.done():

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from holdfast.api.identity import Identity
 from holdfast.api.problems import Declined
@@ -68,10 +68,19 @@ class Done(Struct, frozen=True):
 
 
 async def nothing() -> AsyncGenerator[bytes, None]:
-    """A body, or an answer, without a byte in it."""
+    """An answer without a byte in it."""
     none: tuple[bytes, ...] = ()
     for chunk in none:
         yield chunk
+
+
+class _Nothing(AsyncIterator[bytes]):
+    async def __anext__(self) -> bytes:
+        raise StopAsyncIteration
+
+
+NOTHING: Final = _Nothing()
+"""The body of a request that has none, or whose body was read before."""
 
 
 async def forever() -> None:
@@ -79,10 +88,15 @@ async def forever() -> None:
     await asyncio.Event().wait()
 
 
+def never(do: Callable[[], None]) -> None:
+    """For the same."""
+
+
 class Call(Struct):
     """A request as the functions of this room see it.
 
-    `key` and `digest` name it where it may be repeated. `gone` returns when the asker has left.
+    `key` and `digest` name it where it may be repeated. `gone` returns when the asker has left,
+    and `when_left` has something done in that moment.
     `body` is what `content` says, where the route takes one; `chunks` is the body of a route that
     takes it raw, as it comes.
     """
@@ -97,7 +111,8 @@ class Call(Struct):
     key: str = ""
     digest: bytes = b""
     gone: Callable[[], Awaitable[None]] = forever
-    chunks: AsyncIterator[bytes] = field(default_factory=nothing)
+    when_left: Callable[[Callable[[], None]], None] = never
+    chunks: AsyncIterator[bytes] = NOTHING
 
     def one(self, name: str, otherwise: str = "") -> str:
         """A value of the query that is given once, or not at all."""

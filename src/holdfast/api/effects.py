@@ -7,7 +7,7 @@ from typing import Any, Final
 from holdfast.api.call import Answer, Call, Done, job_of
 from holdfast.api.paging import MOST, USUAL, page
 from holdfast.api.problems import Declined
-from holdfast.api.tasks import JobPast, copied
+from holdfast.api.tasks import past_of
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.effects import (
     ORDER_MOST,
@@ -19,6 +19,7 @@ from holdfast.coordinator.effects import (
     named,
 )
 from holdfast.coordinator.inspect import HistoryGone
+from holdfast.coordinator.past import copied
 from holdfast.coordinator.views import View
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -116,7 +117,7 @@ async def show(call: Call) -> Answer:
         return copied(job, name.index), view, state.position, state.log_id
 
     job, view, last, log_id = await call.ask(look)
-    past = JobPast(call, job)
+    past = past_of(call, job)
     try:
         # Its body and its tries are in the log, and the loop waits for no disk.
         detail = await asyncio.to_thread(effect_detail, past, log_id, job, name, view, last)

@@ -1,15 +1,15 @@
 """The exchange over HTTP: arrays between programs, named fields for a person with curl."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from msgspec.structs import astuple
 
-from holdfast.api.call import Answer, Call
+from holdfast.api.call import Answer, Answered, Call
 from holdfast.api.problems import Declined
 from holdfast.api.results import check_results
+from holdfast.coordinator.promise import Promise
 from holdfast.coordinator.serving import Left, Superseded
-from holdfast.wire.exchange import Exchange, Lingering, is_empty
+from holdfast.wire.exchange import Exchange, Reply, is_empty
 
 PARK_S: Final = 20.0
 LEAVING_PARK_S: Final = 0.5
@@ -19,28 +19,32 @@ MOST_SLOTS: Final = 10_000
 MOST_WORKERS: Final = 50_000
 
 
-async def exchange(call: Call) -> Answer:
+def exchange(call: Call) -> Promise[Answered]:
     """What a worker says happened, and what it is told to do next. Parks when there is nothing."""
     message: Exchange = call.body
     _check(call, message)
     check_results(call, message)
     # Who leaves takes reports still, and keeps nobody waiting for long.
     park_s = LEAVING_PARK_S if call.service.leaving.is_set() else PARK_S
-    # What reports something is answered as soon as that is durable; only who may be parked can
-    # leave meanwhile.
-    gone = call.gone if is_empty(message) else None
+    served = call.service.served
+    answer: Promise[Answered] = Promise()
     try:
-        return Answer(await call.service.served.exchange(message, park_s, gone))
+        served.exchange(message, park_s, lambda reply: answer.keep(_told(reply)))
     except Superseded as error:
         raise Declined("conflict", str(error)) from error
-    except Left as error:
-        raise Declined("not_ready", str(error)) from error
+    # What reports something is answered as soon as that is durable; only who may be parked can
+    # leave meanwhile.
+    if is_empty(message):
+        call.when_left(lambda: served.forsake(message))
+    return answer
 
 
-def _amounts(attempt: Lingering) -> Iterator[int]:
-    *numbers, resources = astuple(attempt)
-    yield from numbers
-    yield from (amount for _, amount in resources)
+def _told(reply: Reply | Exception) -> Answer | Exception:
+    if isinstance(reply, Superseded):
+        return Declined("conflict", str(reply))
+    if isinstance(reply, Left):
+        return Declined("not_ready", str(reply))
+    return reply if isinstance(reply, Exception) else Answer(reply)
 
 
 def _check(call: Call, message: Exchange) -> None:
@@ -54,7 +58,7 @@ def _check(call: Call, message: Exchange) -> None:
     offered = message.capacity
     if not 0 <= offered.slots <= MOST_SLOTS:
         raise Declined("invalid", f"a worker has at most {MOST_SLOTS} slots")
-    amounts = (
+    amounts: tuple[int, ...] = (
         message.incarnation,
         message.number,
         message.seen,
@@ -62,12 +66,14 @@ def _check(call: Call, message: Exchange) -> None:
         offered.cpus_milli,
         offered.memory_bytes,
         offered.gpus,
-        *(amount for attempt in message.lingering for amount in _amounts(attempt)),
     )
-    codes = [failed.exit_code or 0 for failed in message.failed]
-    if not all(0 <= amount <= LARGEST for amount in amounts) or not all(
-        abs(code) <= LARGEST for code in codes
-    ):
+    if message.lingering or message.failed or message.progress:
+        for attempt in message.lingering:
+            *plain, named = astuple(attempt)
+            amounts += (*plain, *(amount for _, amount in named))
+        amounts += tuple(abs(failed.exit_code or 0) for failed in message.failed)
+        amounts += tuple(amount for told in message.progress for amount in (told.done, told.total))
+    if min(amounts) < 0 or max(amounts) > LARGEST:
         raise Declined("invalid", "a number here is negative, or larger than anything is")
     known = call.service.served.exchanges.workers
     if name not in known and len(known) >= MOST_WORKERS:

@@ -4,9 +4,10 @@ import asyncio
 
 from holdfast.api.call import Answer, Call, job_of
 from holdfast.api.census import counted, surroundings
-from holdfast.api.tasks import JobPast, copied, index_of, with_task
+from holdfast.api.tasks import index_of, past_of, with_task
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.explaining import EVERY_WORKER, job_explained, task_explained
+from holdfast.coordinator.past import JobPast, copied
 from holdfast.core.ids import JobId, Position
 from holdfast.core.job import Job, job_state
 from holdfast.scheduler.explain import JobSituation, Situation
@@ -24,7 +25,7 @@ async def explain_task(call: Call) -> Answer:
     here, job, last = await call.ask(look)
     oldest = call.service.served.log.oldest
     told = await asyncio.to_thread(
-        task_explained, JobPast(call, job), here, job, index, oldest, last, _level(call)
+        task_explained, past_of(call, job), here, job, index, oldest, last, _level(call)
     )
     return Answer({"schema": 1, **told})
 
@@ -36,7 +37,7 @@ async def explain_job(call: Call) -> Answer:
     def look(coordinator: Coordinator) -> tuple[JobSituation, str, JobPast, Position]:
         job = job_of(coordinator.state, job_id)
         here = surroundings(call, coordinator).whole(job)
-        return here, job_state(job).value, JobPast(call, job), coordinator.state.position
+        return here, job_state(job).value, past_of(call, job), coordinator.state.position
 
     here, state, past, last = await call.ask(look)
     oldest = call.service.served.log.oldest

@@ -3,7 +3,6 @@
 import hmac
 import secrets
 from collections.abc import Mapping
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -79,6 +78,33 @@ def digest_of(text: str) -> bytes:
 
 def identify(state: State, authorization: str | None, wall: int) -> Identity:
     """Whose token this is; `Declined` where it opens nothing, without a word why."""
+    return identity_of(_token(state, authorization, wall))
+
+
+class Identities:
+    """Who has shown which token. What was looked into once opens the same again for as long as the
+    log knows that very token, and it has not expired: a worker shows its token every few seconds.
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[str, tuple[Token, Identity]] = {}
+
+    def identify(self, state: State, authorization: str, wall: int) -> Identity:
+        known = self._shown.get(authorization)
+        if known is not None:
+            token, identity = known
+            if state.tokens.get(token.token_id) is token and not _is_past(token, wall):
+                return identity
+            del self._shown[authorization]
+        token = _token(state, authorization, wall)
+        if len(self._shown) >= TOKENS_KEPT:
+            self._shown.clear()
+        identity = identity_of(token)
+        self._shown[authorization] = (token, identity)
+        return identity
+
+
+def _token(state: State, authorization: str | None, wall: int) -> Token:
     scheme, _, text = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not text:
         raise Declined(
@@ -90,10 +116,9 @@ def identify(state: State, authorization: str | None, wall: int) -> Identity:
     token = state.tokens.get(secret.token_id) if secret is not None else None
     if secret is None or token is None or not _opens(token, secret, wall):
         raise Declined("unauthenticated", "this token opens nothing", headers=_CHALLENGE)
-    return identity_of(token)
+    return token
 
 
-@lru_cache(maxsize=TOKENS_KEPT)
 def identity_of(token: Token) -> Identity:
     granted = frozenset(token.scopes).union(
         *(INCLUDED[scope] for scope in token.scopes if scope in INCLUDED)
@@ -102,6 +127,8 @@ def identity_of(token: Token) -> Identity:
 
 
 def _opens(token: Token, secret: Secret, wall: int) -> bool:
-    if not hmac.compare_digest(token.digest, secret.digest):
-        return False
-    return token.expires_wall == NEVER or wall < token.expires_wall
+    return hmac.compare_digest(token.digest, secret.digest) and not _is_past(token, wall)
+
+
+def _is_past(token: Token, wall: int) -> bool:
+    return token.expires_wall != NEVER and wall >= token.expires_wall

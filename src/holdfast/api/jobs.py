@@ -87,10 +87,12 @@ def submission(call: Call, body: Submit) -> c.SubmitJob:
         not_before = instant_of(body.not_before, "not_before")
         deadline = instant_of(body.deadline, "deadline")
         ties = ties_of(body)
-    items, count, shared = tuple(body.items), body.count, body.shared
+    items, count, shared = tuple(body.items), body.count or 0, body.shared
     if body.kind == "command":
         if items or shared:
             raise Declined("invalid", "a command takes neither items nor shared; use count")
+        if body.count == 0:
+            raise Declined("invalid", "`count` is 0, and a command is run once at least")
         # Every task of the job runs the same program; its index is in its environment.
         count, shared = body.count or 1, msgspec.msgpack.encode(body.command)
     digest = body.digest

@@ -7,7 +7,7 @@ from holdfast.coordinator.views import View
 from holdfast.core import commands as c
 from holdfast.core.state import State
 from holdfast.wire.bodies import NewLimit
-from holdfast.wire.rates import rate_of
+from holdfast.wire.limits import changes_of
 
 
 async def list_limits(call: Call) -> Answer:
@@ -27,20 +27,21 @@ async def show(call: Call) -> Answer:
 
 async def set_limit(call: Call) -> Answer:
     """Bound a namespace, a user or a key; what was set for it before is replaced."""
+    return await _set(call, replaces=True)
+
+
+async def change(call: Call) -> Answer:
+    """Change what is named of a limit; the rest stays as it was."""
+    return await _set(call, replaces=False)
+
+
+async def _set(call: Call, *, replaces: bool) -> Answer:
     body: NewLimit = call.body
-    scope, name = call.path["scope"], call.path["name"]
     with understood():
-        starts, per_ms = rate_of(body.rate)
+        changes = changes_of(body)
+    scope, name = call.path["scope"], call.path["name"]
     await call.execute(
-        c.SetLimit(
-            scope=scope,
-            name=name,
-            running=body.running,
-            starts=starts,
-            per_ms=per_ms,
-            weight=body.weight,
-            **call.keying(),
-        )
+        c.SetLimit(scope=scope, name=name, replaces=replaces, **changes, **call.keying())
     )
     return await show(call)
 

@@ -6,8 +6,11 @@ from urllib.parse import unquote
 
 from holdfast.api.route import PREFIX, Route
 
-AT_ROOT: Final = frozenset({"/livez", "/readyz", "/healthz"})
-"""Where those who watch over processes look for them; the table has them under the prefix."""
+AT_ROOT: Final = frozenset(
+    {"/livez", "/readyz", "/healthz", "/metrics", "/version", "/openapi.json", "/docs"}
+)
+"""Where those who watch over processes, and people, look for them; the table has them under the
+prefix."""
 
 
 class Paths:

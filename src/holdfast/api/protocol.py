@@ -8,9 +8,11 @@ because nobody has shown a token while it arrives.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
+from functools import partial
 from logging import getLogger
+from math import inf
 from typing import Any, Final, cast
 
 import httptools
@@ -20,6 +22,7 @@ from uvicorn.server import ServerState
 
 from holdfast.api.asked import Asked
 from holdfast.api.response import CLOSING, STATUS_LINES, Response, Streamed
+from holdfast.coordinator.promise import Promise
 
 log = getLogger("holdfast")
 requests_log = getLogger("uvicorn.access")
@@ -27,8 +30,19 @@ requests_log = getLogger("uvicorn.access")
 HEAD_BYTES: Final = 64 * 1024
 HEAD_S: Final = 30.0
 
-Respond = Callable[[Asked], Awaitable[Response | Streamed]]
-"""Answer a request, whatever comes of it."""
+Answering = Promise[Response] | Coroutine[Any, Any, Response | Streamed]
+Respond = Callable[[Asked], Answering]
+"""Answer a request, whatever comes of it: promised, or to be awaited by a task."""
+
+HEADER_NAMES: Final = {
+    spelt.encode(): name
+    for name in (
+        "host", "authorization", "accept", "content-type", "content-length", "user-agent",
+        "accept-encoding", "connection", "idempotency-key",
+    )
+    for spelt in (name, name.title())
+}  # fmt: skip
+"""Names that come with almost every request, as they are usually spelt."""
 
 BODY_HELD: Final = 64 * 1024
 """So much of a body is read ahead of whoever takes it."""
@@ -38,13 +52,18 @@ class Request(Asked):
     """A request with what only its connection must know. `waits`: its asker sends the body only
     when told to go on."""
 
-    keep_alive = True
-    waits = False
-    version = "1.1"
+    __slots__ = ("keep_alive", "version", "waits")
+
+    keep_alive: bool
+    waits: bool
+    version: str
 
 
 class Talk(asyncio.Protocol):
     """One connection. The web server makes it, counts it, and asks it to end."""
+
+    _usual: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
+    """The headers that all answers of a second have, and how they look as lines."""
 
     def __init__(
         self,
@@ -64,15 +83,20 @@ class Talk(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._flow: FlowControl
         self._client = ""
+        # When it is let go, and the timer that looks whether that time has come.
+        self._closes_at = inf
         self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = inf
         # Whether a head arrives, how much of it came, and whether it began only now.
         self._is_head = True
         self._head_bytes = 0
         self._is_untimed = False
         self._url = b""
         self._headers: dict[str, str] = {}
-        # The request that is arriving, and those that wait for their turn; the first is answered.
+        # The request that is arriving, and those that wait for their turn; the first is answered,
+        # or about to be, when all that has come with it was read.
         self._arriving: Request | None = None
+        self._unbegun: Request | None = None
         self._line: deque[Request] = deque()
 
     # What the event loop tells.
@@ -88,7 +112,8 @@ class Talk(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._state.connections.discard(self)
-        self._forget_timer()
+        if self._timer is not None:
+            self._timer.cancel()
         for request in self._line:
             request.leave()
         self._flow.resume_writing()
@@ -102,8 +127,11 @@ class Talk(asyncio.Protocol):
             # Nothing but this is spoken here; it is answered as if it had not been asked.
             pass
         except httptools.HttpParserError:
+            self._begin()
             self._send_bad_request("Invalid HTTP request received.")
             return
+        if self._unbegun is not None:
+            self._begin()
         if not self._is_head or self._transport.is_closing():
             return
         if self._head_bytes > HEAD_BYTES:
@@ -137,7 +165,8 @@ class Talk(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # The first of a name counts.
-        self._headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+        known = HEADER_NAMES.get(name) or name.decode("latin-1").lower()
+        self._headers.setdefault(known, value.decode("latin-1"))
 
     def on_headers_complete(self) -> None:
         self._is_head, self._head_bytes, self._is_untimed = False, 0, False
@@ -153,7 +182,7 @@ class Talk(asyncio.Protocol):
         self._arriving = request
         self._line.append(request)
         if len(self._line) == 1:
-            self._begin(request)
+            self._unbegun = request
         else:
             self._flow.pause_reading()
 
@@ -180,15 +209,36 @@ class Talk(asyncio.Protocol):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._flow.resume_reading()
 
-    def _begin(self, request: Request) -> None:
-        # By the time it runs, a body that came with its head is whole.
-        task = self._loop.create_task(self._answer(request))
+    def _begin(self) -> None:
+        """Have the first in line answered. A body that came with its head is whole by now."""
+        request, self._unbegun = self._unbegun, None
+        if request is None or request.has_left:
+            return
+        answering = self._respond(request)
+        if isinstance(answering, Promise):
+            answering.then(partial(self._tell, request))
+            return
+        task = self._loop.create_task(self._answer(request, answering))
         self._state.tasks.add(task)
         task.add_done_callback(self._state.tasks.discard)
 
-    async def _answer(self, request: Request) -> None:
+    def _tell(self, request: Request, response: Response | Exception) -> None:
+        """A promise was kept, by whoever had other things to do: our trouble is not theirs."""
+        if not isinstance(response, Response) or request.has_left:
+            return
         try:
-            response = await self._respond(request)
+            if not self._transport.is_closing():
+                self._send(request, response)
+            self._next(request)
+        except Exception:
+            self._transport.abort()
+            log.exception("an answer broke off, and that is a bug of ours")
+
+    async def _answer(
+        self, request: Request, answering: Coroutine[Any, Any, Response | Streamed]
+    ) -> None:
+        try:
+            response = await answering
             if isinstance(response, Streamed):
                 await self._send_stream(request, response)
             elif not self._transport.is_closing():
@@ -237,7 +287,10 @@ class Talk(asyncio.Protocol):
         return b"".join((STATUS_LINES[status], self._usual_lines(), lines, closing, b"\r\n"))
 
     def _usual_lines(self) -> bytes:
-        return b"".join([b"%b: %b\r\n" % pair for pair in self._state.default_headers])
+        headers = self._state.default_headers
+        if Talk._usual[0] is not headers:
+            Talk._usual = (headers, b"".join([b"%b: %b\r\n" % pair for pair in headers]))
+        return Talk._usual[1]
 
     def _next(self, request: Request) -> None:
         """The first in line has its answer; now the one behind it."""
@@ -250,7 +303,9 @@ class Talk(asyncio.Protocol):
             return
         self._flow.resume_reading()
         if self._line:
-            self._begin(self._line[0])
+            # In a pass of its own: who sends a thousand at once must not keep all others waiting.
+            self._unbegun = self._line[0]
+            self._loop.call_soon(self._begin)
         elif not self._is_head:
             self._set_timer(self._keep_alive_s)
 
@@ -264,13 +319,24 @@ class Talk(asyncio.Protocol):
     # Patience.
 
     def _set_timer(self, seconds: float) -> None:
-        self._forget_timer()
-        self._timer = self._loop.call_later(seconds, self._transport.close)
+        """A timer that is set stays: it is cheaper to look again than to set it anew each time."""
+        self._closes_at = self._loop.time() + seconds
+        if self._timer is None or self._closes_at < self._rings_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._rings_at = self._closes_at
+            self._timer = self._loop.call_at(self._rings_at, self._ring)
 
     def _forget_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._closes_at = inf
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._closes_at <= self._rings_at:
+            self._transport.close()
+        elif self._closes_at < inf:
+            self._rings_at = self._closes_at
+            self._timer = self._loop.call_at(self._rings_at, self._ring)
 
 
 def _target(url: bytes) -> tuple[str, bytes]:

@@ -6,7 +6,7 @@ What is forgotten here, or was answered before a restart, is known to the log fo
 import asyncio
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b
-from typing import Final
+from typing import Final, cast
 
 from msgspec import Struct
 
@@ -19,9 +19,13 @@ LONGEST_KEY: Final = 200
 
 
 class _First(Struct):
+    """The first of its key: `making` while it is made, `answer` when it is. The task that made it
+    is let go of, with all it held: there may be ten thousand of these."""
+
     digest: bytes
     since: float
-    answer: "asyncio.Task[Answered]"
+    making: "asyncio.Task[Answered] | None"
+    answer: Answered | Declined | None = None
 
 
 class Repeats:
@@ -38,26 +42,30 @@ class Repeats:
         self._forget()
         first = self._known.get(key)
         if first is None:
-            first = _First(digest, self._clock(), asyncio.ensure_future(_made(make)))
-            self._known[key] = first
-            first.answer.add_done_callback(lambda _: self._settle(key))
+            making = asyncio.ensure_future(_made(make))
+            first = self._known[key] = _First(digest, self._clock(), making)
+            making.add_done_callback(lambda _: self._settle(key, making))
         elif first.digest != digest:
             raise Declined("key_reused", "this Idempotency-Key came before with another request")
-        # One asker who gives up must not take the answer from the others.
-        return await asyncio.shield(first.answer)
+        if first.making is not None:
+            # One asker who gives up must not take the answer from the others.
+            return await asyncio.shield(first.making)
+        if isinstance(first.answer, Declined):
+            raise first.answer.with_traceback(None)
+        return cast(Answered, first.answer)
 
-    def _settle(self, key: str) -> None:
+    def _settle(self, key: str, made: "asyncio.Task[Answered]") -> None:
         """A trouble that may pass is not an answer: the next one is judged anew."""
         first = self._known.get(key)
-        if first is None or not first.answer.done():
+        if first is None or first.making is not made:
             return
-        if first.answer.cancelled():
-            del self._known[key]
-            return
-        error = first.answer.exception()
+        error = asyncio.CancelledError() if made.cancelled() else made.exception()
         lasts = isinstance(error, Declined) and error.status < 500 and error.status != 429
         if error is not None and not lasts:
             del self._known[key]
+            return
+        first.making = None
+        first.answer = error.with_traceback(None) if isinstance(error, Declined) else made.result()
 
     def _forget(self) -> None:
         limit = self._clock() - KEEP_S

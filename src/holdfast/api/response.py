@@ -1,6 +1,7 @@
 """What goes back over the wire: a status, the lines of a head, and the bytes that follow."""
 
 from collections.abc import AsyncGenerator, Iterable
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
@@ -9,6 +10,7 @@ from msgspec import Struct
 STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
+LINES_KEPT: Final = 128
 CLOSING: Final = b"connection: close\r\n"
 BODILESS: Final = frozenset({204, 304})
 """Answers that never have a body, nor say how long it is."""
@@ -47,13 +49,21 @@ def whole(
     content_type: str = "",
     headers: Iterable[tuple[str, str]] = (),
 ) -> Response:
+    """An answer in one piece. Of headers of one name the last counts."""
+    has_body = status not in BODILESS
+    lines, closes = _lines(tuple(headers), content_type if has_body else "")
+    if has_body:
+        lines = b"%bcontent-length: %d\r\n" % (lines, len(content))
+    return Response(status, lines, content, closes)
+
+
+@lru_cache(maxsize=LINES_KEPT)
+def _lines(headers: tuple[tuple[str, str], ...], content_type: str) -> tuple[bytes, bool]:
+    """The lines of a head that many answers share, and whether they close the connection."""
     told = dict(headers)
-    lines = lines_of(told.items())
-    if status not in BODILESS:
-        lines += f"content-length: {len(content)}\r\n".encode()
-        if content_type:
-            lines += f"content-type: {content_type}\r\n".encode("latin-1")
-    return Response(status, lines, content, told.get("connection") == "close")
+    if content_type:
+        told["content-type"] = content_type
+    return lines_of(told.items()), told.get("connection") == "close"
 
 
 def streamed(

@@ -11,6 +11,7 @@ PREFIX: Final = "/api/v1"
 BODY_BYTES: Final = 2 * 1024 * 1024
 
 Answerer = Callable[[Call], Awaitable[Answered]]
+"""Where it gives a `Promise`, no task waits for it."""
 
 
 class Route(Struct, frozen=True):

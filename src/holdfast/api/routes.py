@@ -117,6 +117,7 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/limits", "read", limiting.list_limits),
     _get("/limits/{scope}/{name}", "read", limiting.show),
     Route("PUT", "/limits/{scope}/{name}", "operator", limiting.set_limit, bodies.NewLimit),
+    Route("PATCH", "/limits/{scope}/{name}", "operator", limiting.change, bodies.NewLimit),
     Route("DELETE", "/limits/{scope}/{name}", "operator", limiting.clear),
     _get("/schedules", "read", schedules.list_schedules, "namespace"),
     _post("/schedules", "submit", schedules.create, timetables.NewSchedule, 201),

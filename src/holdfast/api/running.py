@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from holdfast.core.errors import LogFailed
 
 DRAIN_S: Final = 30
 KEEP_ALIVE_S: Final = 75
+TICK_S: Final = 1.0
 
 
 class Ready(Struct, frozen=True):
@@ -44,11 +45,13 @@ class Ready(Struct, frozen=True):
 
 
 class _Web(uvicorn.Server):
-    """The web server on our loop. Signals are ours, and it says when it listens."""
+    """The web server on our loop. Signals are ours, and it says when it listens. It looks at the
+    clock once a second, and at nothing else until it is told to end."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
+        self._ending = asyncio.Event()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -57,6 +60,16 @@ class _Web(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.listening.set()
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK_S):
+                    await self._ending.wait()
+
+    def end(self) -> None:
+        self.should_exit = True
+        self._ending.set()
 
 
 async def serve(
@@ -134,7 +147,7 @@ async def _listening(web: _Web, door: socket.socket) -> AsyncIterator[None]:
         yield
     finally:
         listening.cancel()
-        web.should_exit = True
+        web.end()
         await running
 
 

@@ -1,11 +1,7 @@
 """Tasks: a page of them, one with its attempts, how some ended, and what people ask of one."""
 
 import asyncio
-from array import array
-from collections.abc import Iterator
 from typing import Final
-
-import msgspec
 
 from holdfast.api.call import Answer, Call, job_of
 from holdfast.api.outcomes import Ending, ends_of, outcomes_in
@@ -13,7 +9,8 @@ from holdfast.api.paging import tasks_page
 from holdfast.api.problems import Declined, understood
 from holdfast.coordinator.effects import owed_by_task
 from holdfast.coordinator.history import task_detail
-from holdfast.coordinator.inspect import HistoryGone, Told
+from holdfast.coordinator.inspect import HistoryGone
+from holdfast.coordinator.past import JobPast, copied
 from holdfast.coordinator.progress import progress_view
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.trail import trail_of
@@ -54,7 +51,7 @@ async def show(call: Call) -> Answer:
 
     job, now = await call.look(look)
     # The attempts are in the log, and the loop waits for no disk.
-    detail = await asyncio.to_thread(task_detail, JobPast(call, job), job, index)
+    detail = await asyncio.to_thread(task_detail, past_of(call, job), job, index)
     return Answer({**detail, **now})
 
 
@@ -64,7 +61,7 @@ async def history(call: Call) -> Answer:
     job, last = await call.look(
         lambda state: (copied(with_task(state, call, index), index), state.position)
     )
-    trail = await asyncio.to_thread(trail_of, JobPast(call, job), job, index, last)
+    trail = await asyncio.to_thread(trail_of, past_of(call, job), job, index, last)
     return Answer(
         {"schema": 1, "transactions": trail.transactions, "complete": trail.is_complete}
     )
@@ -133,37 +130,9 @@ async def reschedule(call: Call) -> Answer:
     return Answer({})
 
 
-class JobPast:
-    """One job as it was copied, and the log that led to it."""
-
-    def __init__(self, call: Call, job: Job) -> None:
-        self.state = State()
-        self.state.jobs[job.job_id] = job
-        self._service = call.service
-
-    def told(self, position: int) -> Told:
-        return self._service.served.told(position)
-
-    def records(self, first: int, last: int) -> Iterator[Told]:
-        return self._service.served.history(first, last)
-
-    def wall(self, instant: int) -> int:
-        return self._service.wall(instant)
-
-
-def copied(job: Job, index: Index) -> Job:
-    """What a look at one task needs, out of reach of what happens meanwhile."""
-    task = (job.tasks or {}).get(index)
-    return msgspec.structs.replace(
-        job,
-        states=bytearray(job.states),
-        payloads=None,
-        tasks={} if task is None else {index: msgspec.structs.replace(task)},
-        attempts=None if job.attempts is None else array("I", job.attempts),
-        ends=None if job.ends is None else array("Q", job.ends),
-        due=None,
-        later=None,
-    )
+def past_of(call: Call, job: Job) -> JobPast:
+    """A job that was copied, with the log that led to it."""
+    return JobPast(call.service.served.log, job, call.service.wall)
 
 
 def with_task(state: State, call: Call, index: Index) -> Job:

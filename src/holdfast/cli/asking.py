@@ -78,6 +78,9 @@ class Asker:
     def put(self, *path: object, body: Struct) -> View:
         return self._understood(lambda: self.http.put(_path(path), body, dict))
 
+    def patch(self, *path: object, body: Struct) -> View:
+        return self._understood(lambda: self.http.patch(_path(path), body, dict))
+
     def delete(self, *path: object) -> View:
         return self._understood(lambda: self.http.delete(_path(path), dict))
 

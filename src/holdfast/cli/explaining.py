@@ -20,6 +20,7 @@ from holdfast.cli.reading import Look, reads
 from holdfast.cli.selectors import find_one_task
 from holdfast.cli.tables import cell, number, table_of, words
 from holdfast.cli.transactions import transactions_table
+from holdfast.scheduler.reasons import MOST_AHEAD
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -147,13 +148,18 @@ def explained(what: str, view: View, options: str, level: int = ALL) -> str:
         return f"{what} is {view['state']}: {clean_text(reasons[0]['sentence'])}\n"
     lines = [f"{what} is {view['state']}"]
     if level >= COUNTED and view.get("ahead"):
-        lines[0] += f", with {view['ahead']:,} more urgent jobs before it"
+        lines[0] += f", with {_ahead(view['ahead'])} before it"
     for reason in reasons:
         lines += reason_lines(reason, options, level)
     for desk in view.get("standing", ()) if level >= EVERY else ():
         against = "; ".join(desk["against"]) or "there is room"
         lines.append(f"  {clean(desk['worker'])}: {clean_text(against)}")
     return "".join(f"{line}\n" for line in lines)
+
+
+def _ahead(tasks: int) -> str:
+    many = f"{tasks:,} or more" if tasks >= MOST_AHEAD else f"{tasks:,}"
+    return f"{many} task{'s' if tasks > 1 else ''}"
 
 
 def foreseen_text(told: View, options: str) -> str:
@@ -176,7 +182,7 @@ def reason_lines(reason: View, options: str, level: int = ALL) -> Iterator[str]:
     if level >= COUNTED:
         yield f"    code: {reason['code']}"
         for name, told in (
-            ("counts", ", ".join(f"{count} {what}" for what, count in reason["counts"].items())),
+            ("counts", ", ".join(f"{what} on {count}" for what, count in reason["counts"].items())),
             ("workers", ", ".join(reason["workers"])),
             ("jobs", ", ".join(reason["jobs"])),
             ("what helps", reason["cure"]),

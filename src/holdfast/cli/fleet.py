@@ -79,6 +79,7 @@ def cordon(
 ) -> None:
     """Give workers nothing more; what they have goes on. It holds for whoever has the name."""
     with asking(server, token_file) as asker:
+        _note_absent(asker, names)
         for name in names:
             asker.post("workers", name, "cordon", body=Reason(reason=reason))
             note(
@@ -117,6 +118,7 @@ def drain(
 ) -> None:
     """Cordon workers and ask back what they have not begun; what runs is finished."""
     with asking(server, token_file) as asker:
+        _note_absent(asker, names)
         views: list[View] = []
         for name in names:
             told = asker.post("workers", name, "drain", body=Reason(reason=reason))
@@ -128,6 +130,17 @@ def drain(
         views, cell("WORKER", "name"), number("ASKED BACK", "recalled"), number("LEFT", "left")
     )
     emit_list(form, "workers", views, drawn)
+
+
+def _note_absent(asker: Asker, names: Sequence[str]) -> None:
+    """A cordon is about a name, whoever has it; one that nobody has may be mistyped."""
+    known = {worker["name"] for worker in asker.get("workers")["workers"]}
+    for name in names:
+        if name not in known:
+            note(
+                f"no worker {clean(name)} is there, and the name is cordoned all the same; "
+                f"`holdfast worker list{asker.options}` lists those there are"
+            )
 
 
 def _until_empty(asker: Asker, name: str) -> int:

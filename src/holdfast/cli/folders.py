@@ -38,6 +38,7 @@ from holdfast.coordinator.limits import limit_views
 from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
 from holdfast.coordinator.output import OutputGone, OutputStore
 from holdfast.coordinator.outputparts import StreamName
+from holdfast.coordinator.pacenotes import paced_at
 from holdfast.coordinator.schedules import coming, schedule_detail, schedule_view
 from holdfast.coordinator.surroundings import Surroundings, why_of
 from holdfast.coordinator.trail import trail_of
@@ -196,8 +197,10 @@ class FromFolder:
         wall = self.now()
         state, now = reading.state, Instant(wall - offset)
         is_past = state.position < reading.folder.last
-        noted = fleet_at(reading.path, state.position, now if is_past else EVER_AFTER)
-        crew = None if noted is None else NotedCrew(state, now, noted)
+        until = now if is_past else EVER_AFTER
+        noted = fleet_at(reading.path, state.position, until)
+        paced = paced_at(reading.path, state.position, until)
+        crew = None if noted is None else NotedCrew(state, now, noted, paced)
         return Surroundings(state, now, Instant(wall), crew)
 
     def schedules(self, namespace: str) -> list[View]:

@@ -1,10 +1,12 @@
 """`holdfast limit`: how much a namespace, a user or a key may have running, and start."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
+from msgspec import UNSET
 
 from holdfast.cli.asking import asking
 from holdfast.cli.errors import NOT_FOUND, Trouble
@@ -21,9 +23,17 @@ from holdfast.cli.output import (
     note,
 )
 from holdfast.cli.reading import Look, reads
+from holdfast.cli.spans import size
+from holdfast.cli.wishes import amount, named_values
+from holdfast.core.decide.wishes import WEIGHT_MAX
+from holdfast.wire.amounts import size_bytes
 from holdfast.wire.bodies import NewLimit
+from holdfast.wire.limits import changes_of
 from holdfast.wire.rates import rate_of
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+NONE: Final = "none"
 SCOPES: Final = ("namespace", "user", "key")
 
 
@@ -79,41 +89,108 @@ def show_limit(look: Look, target: str, form: str) -> None:
     emit_one(form, found[0], limit_text(found[0]))
 
 
+class _Bound(click.ParamType[Any]):
+    """A bound of some kind, or `none`; left out, it is not named at all."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        if value is UNSET or value is None or value == NONE:
+            return None if value == NONE else UNSET
+        try:
+            return self._read(value)
+        except ValueError as error:
+            why = str(error) if isinstance(error, _Mistaken) else f"{value!r} is not {self.name}"
+            self.fail(f"{why}; none takes the bound away", param, ctx)
+
+
+class _Mistaken(ValueError):
+    """What is wrong with a bound, in words."""
+
+
+def _above_nothing(read: Callable[[str], float]) -> Callable[[str], float]:
+    def checked(text: str) -> float:
+        told = read(text)
+        if told <= 0:
+            raise _Mistaken(f"{text} would let nothing run: pause a queue instead")
+        return told
+
+    return checked
+
+
+def _weight(text: str) -> int:
+    told = int(text)
+    if not 1 <= told <= WEIGHT_MAX:
+        raise _Mistaken(f"a weight lies between 1 and {WEIGHT_MAX}; {told} does not")
+    return told
+
+
+def _rate(text: str) -> str:
+    try:
+        rate_of(text)
+    except ValueError as error:
+        raise _Mistaken(str(error)) from None
+    return text
+
+
+def _size(text: str) -> str:
+    _above_nothing(lambda told: size_bytes(told, "memory"))(text)
+    return text
+
+
+def _bound(option: str, name: str, read: Callable[[str], Any], told: str) -> Callable[[F], F]:
+    return click.option(option, type=_Bound(name, read), default=UNSET, metavar=name, help=told)
+
+
 @click.command("set")
 @_target
-@click.option("--running", type=click.IntRange(min=0), metavar="N",
-              help="How many tasks may run at once.")
-@click.option("--rate", default="", metavar="N/DURATION",
-              help="How many may start in a while, such as 10/1m.")
-@click.option("--weight", type=click.IntRange(1, 100), metavar="N",
-              help="A namespace's part in fair shares. [default: 1]")
+@_bound("--running", "N", _above_nothing(int), "How many tasks may run at once.")
+@_bound("--cpus", "N", _above_nothing(float), "How many processors its tasks may take together.")
+@_bound("--memory", "SIZE", _size, "How much memory, such as 64Gi.")
+@_bound("--gpus", "N", _above_nothing(int), "How many GPUs.")
+@click.option("--resource", "resources", multiple=True, metavar="NAME=N",
+              help="How much of a named resource; repeat for more.")
+@_bound("--rate", "N/DURATION", _rate, "How many may start in a while, such as 10/1m.")
+@_bound("--weight", "N", _weight, "A namespace's part in fair shares, 1 to 100.")
 @server_options
 @output_option  # fmt: skip
 def set_limit(
-    target: str,
-    running: int | None,
-    rate: str,
-    weight: int | None,
-    server: str | None,
-    token_file: Path | None,
-    form: str,
+    target: str, server: str | None, token_file: Path | None, form: str, **asked: Any
 ) -> None:
-    """Bound a namespace, a user or a key. What was set for it before is replaced."""
-    if running is None and not rate and weight is None:
-        raise click.UsageError("say how much: --running, --rate or --weight")
+    """Bound a namespace, a user or a key.
+
+    What is not named stays as it was; `none` instead of a number takes a bound away.
+    """
+    body = NewLimit(**{**asked, "resources": named_amounts(asked["resources"])})
+    if body == NewLimit():
+        raise click.UsageError(
+            "say how much: --running, --cpus, --memory, --gpus, --resource, --rate or --weight"
+        )
     try:
-        rate_of(rate)
+        changes_of(body)
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--rate") from None
+        raise click.UsageError(str(error)) from None
     scope, _, name = target.partition("/")
-    body = NewLimit(running=running or 0, rate=rate, weight=weight or 1)
     with asking(server, token_file) as asker:
-        view = asker.put("limits", scope, name, body=body)
+        view = asker.patch("limits", scope, name, body=body)
         note(
             f"{clean(target)} is limited; "
             f"`holdfast limit clear {clean(target)}{asker.options}` undoes it"
         )
     emit_one(form, view, limit_text(view))
+
+
+def named_amounts(texts: tuple[str, ...]) -> dict[str, float | None]:
+    """`NAME=N` or `NAME=none`, each name once."""
+
+    def read(name: str, text: str) -> float | None:
+        return None if text == NONE else amount(name, text)
+
+    return named_values("--resource", texts, read)
 
 
 @click.command()
@@ -138,9 +215,25 @@ def limits_table(views: list[View]) -> str:
         Column("RUNNING", right=True),
         Column("RATE", right=True),
         Column("WEIGHT", right=True),
+        Column("TAKEN"),
     ]
     names = ("id", "in_use", "running", "rate", "weight")
-    return draw(columns, [[view[name] for name in names] for view in views])
+    rows = [[*(view[name] for name in names), ", ".join(_taken(view)) or None] for view in views]
+    return draw(columns, rows)
+
+
+def _taken(view: View) -> list[str]:
+    """`2 of 4 cpus`, for every resource that it bounds."""
+    bounds = {
+        "cpus": view["cpus"], "memory": view["memory_bytes"], "gpus": view["gpus"],
+        **view["resources"],
+    }  # fmt: skip
+    told = []
+    for name, most in bounds.items():
+        if most is not None:
+            counts = size if name == "memory" else "{:g}".format
+            told.append(f"{counts(view['taken'].get(name, 0))} of {counts(most)} {name}")
+    return told
 
 
 def limit_text(view: View) -> str:
@@ -151,5 +244,6 @@ def limit_text(view: View) -> str:
             ("rate", view["rate"]),
             ("weight", view["weight"]),
             ("in use", view["in_use"]),
+            ("taken", ", ".join(_taken(view))),
         ]
     )

@@ -57,7 +57,7 @@ def create(
     if bool(asked["cron"]) == bool(asked["every"]):
         raise click.UsageError("Say when: either --cron EXPRESSION or --every DURATION.")
     body = body_of(command, asked)
-    body.count = asked["array"] or 0
+    body.count = asked["array"]
     check(body)
     table = Timetable(
         job=body,

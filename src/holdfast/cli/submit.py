@@ -18,7 +18,7 @@ from holdfast.cli.pairs import pairs_of
 from holdfast.cli.wishes import place, placed, resolve, tie, tied
 from holdfast.core.decide.wishes import spec_problem
 from holdfast.wire.amounts import duration_ms
-from holdfast.wire.bodies import Command, Submit
+from holdfast.wire.bodies import Command, Retry, Submit
 from holdfast.wire.http import Unreachable
 from holdfast.wire.specs import spec_of
 from holdfast.wire.wishes import ties_of
@@ -38,9 +38,21 @@ _OPTIONS: Final = (
                  help="How often a task that failed is tried again."),
     click.option("--max-losses", type=click.IntRange(min=0), default=10, show_default=True,
                  help="How often a task may lose its worker."),
+    click.option("--retry-delay", default="1s", metavar="DURATION", show_default=True,
+                 help="How long a task that failed waits, the first time."),
+    click.option("--backoff", default="exponential", show_default=True,
+                 type=click.Choice(["none", "fixed", "linear", "exponential"]),
+                 help="How that grows with every failure."),
     click.option("--timeout", default="", metavar="DURATION", help="How long an attempt may take."),
     click.option("--stall-timeout", default="", metavar="DURATION",
                  help="How long it may print nothing before it counts as stalled."),
+    click.option("--job-timeout", default="", metavar="DURATION",
+                 help="How long the job may take; what is left of it is then stopped."),
+    click.option("--schedule-timeout", default="", metavar="DURATION",
+                 help="How long it may wait for a worker; then it ends UNSCHEDULABLE, with every "
+                 "reason why none took it."),
+    click.option("--max-failed-tasks", type=click.IntRange(min=0), metavar="N",
+                 help="When more have failed, the rest is stopped. [default: it goes on]"),
     click.option("--priority", type=int, default=0, help="Higher comes first."),
     click.option("--queue", default="default", show_default=True, help="The queue it waits in."),
     click.option("--namespace", help="[default: $HOLDFAST_NAMESPACE, else default]"),
@@ -113,7 +125,7 @@ def submit(
     """
     body = body_of(command, asked)
     tie(body, asked)
-    body.count, body.max_parallel = array or 0, max_parallel
+    body.count, body.max_parallel = array, max_parallel
     check(body)
     if dry_run:
         if asked["bundle"]:
@@ -167,8 +179,12 @@ def body_of(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
         gpus=asked["gpus"],
         retries=asked["retries"],
         max_losses=asked["max_losses"],
+        retry=Retry(backoff=asked["backoff"], delay=asked["retry_delay"]),
         timeout=asked["timeout"],
         stall_timeout=asked["stall_timeout"],
+        job_timeout=asked["job_timeout"],
+        schedule_timeout=asked["schedule_timeout"],
+        max_failed_tasks=asked["max_failed_tasks"],
         priority=asked["priority"],
         queue=asked["queue"],
         namespace=namespace,

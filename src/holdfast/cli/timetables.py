@@ -136,7 +136,7 @@ def schedule_text(view: View) -> str:
         ("when", when(view)),
         ("missed", view["missed"]),
         ("overlap", view["overlap"]),
-        ("job", f"{job['name']} ({job['spec']['kind']}, {job['tasks']} tasks)"),
+        ("job", f"{job['name']} ({job['spec']['kind']}, {_tasks(job['tasks'])})"),
         ("namespace", view["namespace"]),
         ("runs", view["runs"]),
         ("skipped", view["skipped"] or None),
@@ -148,3 +148,7 @@ def schedule_text(view: View) -> str:
         *(("next" if not place else "", at) for place, at in enumerate(coming_at)),
     ]
     return draw_fields(fields)
+
+
+def _tasks(count: int) -> str:
+    return f"{count:,} task{'' if count == 1 else 's'}"

@@ -67,8 +67,8 @@ def tied(command: F) -> F:
 def place(body: Submit, asked: dict[str, Any]) -> None:
     """Have the body ask for it. Mistakes are told by the option they were made in; so also
     below."""
-    body.resources = _named("--resource", asked["resources"], _amount)
-    body.keys = _named("--concurrency", asked["concurrency"], _most)
+    body.resources = named_values("--resource", asked["resources"], amount)
+    body.keys = named_values("--concurrency", asked["concurrency"], _most)
     body.constraints = [
         *_read("--require", asked["require"], _required),
         *_read("--prefer", asked["prefer"], _preferred),
@@ -117,7 +117,7 @@ def _preferred(text: str) -> str:
     return text if constraint_of(text).weight else f"{weight} {text}"
 
 
-def _named(
+def named_values(
     option: str, texts: Iterable[str], read: Callable[[str, str], Any]
 ) -> dict[str, Any]:
     """`NAME=VALUE`, each name once."""
@@ -133,18 +133,22 @@ def _named(
     return found
 
 
-def _amount(name: str, text: str) -> float:
+def amount(name: str, text: str) -> float:
+    """So much of a named resource."""
     try:
-        amount = float(text)
+        told = float(text)
     except ValueError:
         raise ValueError(f"{name}={text} is not NAME=N, such as licence=1") from None
-    milli(amount, name)
-    return amount
+    milli(told, name)
+    return told
 
 
 def _most(name: str, text: str) -> int:
-    if text and not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{name}={text} is not KEY=N, such as customer-42=1")
+    if text and not (text.isascii() and text.isdigit() and int(text)):
+        raise ValueError(
+            f"{name}={text} is not KEY=N, such as customer-42=1; {name} alone is bounded by "
+            f"`holdfast limit set key/{name}`"
+        )
     return int(text or "0")
 
 

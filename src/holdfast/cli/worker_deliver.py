@@ -12,10 +12,10 @@ import uvloop
 from holdfast.cli.asking import find_server
 from holdfast.cli.errors import Trouble, say
 from holdfast.cli.options import server_options
+from holdfast.cli.worker_signals import Told
 from holdfast.cli.worker_start import (
     EXCHANGE,
     UNREACHABLE,
-    Told,
     Waker,
     monotonic_ms,
     rejection,

@@ -1,9 +1,7 @@
 """`holdfast worker start`: a worker for a server, on this machine or any other."""
 
-import asyncio
 import os
 import secrets
-import signal
 import socket
 import sys
 import time
@@ -23,6 +21,7 @@ from holdfast.cli.asking import find_server
 from holdfast.cli.config import load_config
 from holdfast.cli.errors import IN_USE, REFUSED, USAGE, Trouble, say
 from holdfast.cli.options import server_options
+from holdfast.cli.worker_signals import Told
 from holdfast.core.decide.wishes import placing_problem
 from holdfast.core.ids import WorkerId
 from holdfast.core.placing import Placing
@@ -234,7 +233,7 @@ def _resources(told: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     found: list[tuple[str, int]] = []
     for name, value in _attributes(told, "--resource"):
         try:
-            found.append((name, milli(float(value), f"--resource {name}")))
+            found.append((name, milli(float(value), name)))
         except ValueError as error:
             raise ValueError(f"--resource {name}={value} is no amount: {error}") from None
     problem = placing_problem(Placing(resources=tuple(found)))
@@ -344,13 +343,9 @@ async def _work(plan: Plan, lock: NameLock) -> int:
 
 def _surroundings(plan: Plan, bundles: Path) -> Surroundings:
     return Surroundings(
-        plan.scratch,
-        plan.name,
-        environment=plan.environment,
-        pass_on=plan.pass_on,
-        secrets=plan.secret_files,
-        bundles=bundles,
-    )
+        plan.scratch, plan.name, environment=plan.environment, pass_on=plan.pass_on,
+        secrets=plan.secret_files, bundles=bundles,
+    )  # fmt: skip
 
 
 def _hello(plan: Plan, lock: NameLock, cgroup: Path | None) -> Hello:
@@ -369,27 +364,6 @@ def _agent(
         plan.name, incarnation, executor, plan.capacity, hello=hello, parcels=parcels,
         report_bytes=REPORT_BYTES_MAX,
     )  # fmt: skip
-
-
-class Told:
-    """Signals of this process: the first asks the worker to leave, the second hurries it."""
-
-    def __init__(self, remote: Remote, tell: Callable[[str], None]) -> None:
-        self.exit_code = 0
-        self._count = 0
-        self._remote = remote
-        self._tell = tell
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._hear, number)
-
-    def _hear(self, number: int) -> None:
-        self._count += 1
-        if self._count == 1:
-            self._tell("leaving when what runs has ended; again to leave now")
-        elif self._count == 2:
-            self.exit_code = 128 + number
-        self._remote.leave()
 
 
 def rejection(error: Rejected, url: str) -> Trouble:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from holdfast.client.bundles import Bundle
 from holdfast.client.effects import OwedEffect
+from holdfast.client.explained import Reasons
 from holdfast.client.feed import JobFeed
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.limits import Limit
@@ -130,6 +131,9 @@ class Backend(Protocol):
 
     @property
     def effects(self) -> Effects: ...
+
+    @property
+    def reasons(self) -> Reasons: ...
 
     def submit(self, request: SubmitJob, *, must_fit: bool = False) -> JobFeed:
         """Record a job and watch it from its first moment. `must_fit`: not unless somebody who is

@@ -193,7 +193,11 @@ def _check_arguments(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise TypeError(f"{plain(function).__name__}{signature}: {error}") from None
+        name = plain(function).__name__
+        strange = (word for word in kwargs if word not in signature.parameters)
+        option = next((word for word in strange if word in Options.__struct_fields__), "")
+        hint = f"; {option} is an option of the task: @task({option}=…)" if option else ""
+        raise TypeError(f"{name}{signature}: {error}{hint}") from None
 
 
 # Reading a signature and finding a name take longer than all the rest of a submit.

@@ -5,7 +5,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from holdfast.client.placing import constraints_from
+from holdfast.client.placing import Keys, constraints_from, keys_from
 from holdfast.core.placing import Placing
 from holdfast.wire.amounts import Duration, duration_ms, size_bytes
 from holdfast.wire.bodies import Edits
@@ -35,7 +35,7 @@ class Terms(TypedDict, total=False):
     resources: Mapping[str, float]
     require: str | Iterable[str]
     prefer: str | Iterable[str]
-    concurrency: Mapping[str, int]
+    concurrency: Keys
     spread: str
     gang_by: str
     preempt: bool
@@ -54,7 +54,7 @@ def edits_from(terms: Mapping[str, Any]) -> Edits | None:
         wishes = constraints_from(told.pop("require", ()), told.pop("prefer", ()))
         told["constraints"] = placing_told(Placing(constraints=wishes))["constraints"]
     if "concurrency" in told:
-        told["keys"] = told.pop("concurrency")
+        told["keys"] = keys_from(told.pop("concurrency"))
     for name in SPANS:
         if name in told:
             told[name] = f"{duration_ms(told[name], name)}ms"

@@ -30,7 +30,9 @@ class FeedRef:
 
     def __init__(self, feed: "JobFeed", leave: Callable[["FeedRef"], None]) -> None:
         self.job_id = feed.job_id
-        self._feed = weakref.ref(feed, lambda _: leave(self))
+        # Weakly: what refers to itself is left to the collector, and there is one for every job.
+        me = weakref.ref(self)
+        self._feed = weakref.ref(feed, lambda _: _leave(me, leave))
 
     def has_begun(self) -> bool:
         feed = self._feed()
@@ -61,6 +63,13 @@ class FeedRef:
 
     def mended(self) -> None:
         self._tell("mended")
+
+
+def _leave(ref: "weakref.ref[FeedRef]", leave: Callable[[FeedRef], None]) -> None:
+    """The feed is gone; where whoever told it is gone as well, nobody needs to know."""
+    me = ref()
+    if me is not None:
+        leave(me)
 
 
 class JobFeed:

@@ -4,14 +4,21 @@ from msgspec import Struct
 
 
 class Why(Struct, frozen=True, kw_only=True):
-    """One reason why tasks would not start, or `next`: see docs/reasons.md for the codes."""
+    """One reason why tasks do not start, or would not: see docs/reasons.md for the codes. `tasks`
+    is how many of a job it is about, and `example` one of them; `until` when it will be over, as
+    far as anybody can say. `counts` tells of how many workers it is true in which respect."""
 
     code: str
     sentence: str
     cure: str
-    tasks: int
+    tasks: int | None = None
+    example: str | None = None
     command: str | None = None
     until: str | None = None
+    counts: dict[str, int] = {}
+    workers: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    resource: str | None = None
 
 
 class Foreseen(Struct, frozen=True, kw_only=True):

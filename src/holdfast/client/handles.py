@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 from holdfast.client.backend import Backend, Decode, Outcomes
 from holdfast.client.errors import JobFailed, ResultLost, TaskFailed
+from holdfast.client.explained import Explained
 from holdfast.client.feed import UNFINISHED, JobFeed
 from holdfast.client.logs import read_logs
 from holdfast.client.progress import wait_with_bar
@@ -62,6 +63,10 @@ class Job(Generic[R]):
     def cancel(self, reason: str = "") -> bool:
         """Stop the job. False when it had ended already."""
         return self._backend.cancel_job(self._feed.job_id, reason)
+
+    def explain(self) -> Explained:
+        """Why the job is where it is: everything that its tasks wait for."""
+        return self._backend.reasons.of(self._feed.job_id, None)
 
     def logs(
         self, index: int = 0, *, attempt: int | None = None, stream: str = "stdout"
@@ -273,6 +278,10 @@ class Handle(Generic[R]):
         except TaskFailed as error:
             return error
         return None
+
+    def explain(self) -> Explained:
+        """Why the call is where it is: everything that it waits for."""
+        return self._job.explain()
 
     def logs(self, *, attempt: int | None = None, stream: str = "stdout") -> str:
         """What it has printed so far, by default in its last attempt. See `Job.logs`."""

@@ -25,7 +25,7 @@ from holdfast.client.errors import Refused
 from holdfast.client.feeder import Chunks, Feeder
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.handles import Handle, Job
-from holdfast.client.placing import Texts
+from holdfast.client.placing import Keys, Texts
 from holdfast.client.schedules import Schedule, check_policies, timing_of
 from holdfast.client.tending import Tending
 from holdfast.client.ties import Earlier, JobNamed, ties_from
@@ -76,7 +76,7 @@ class Holdfast(Tending):
         gang: bool | None = None,
         gang_by: str | None = None,
         preempt: bool | None = None,
-        concurrency: dict[str, int] | None = None,
+        concurrency: Keys | None = None,
         after: Earlier | Iterable[Earlier] | None = None,
         on_failed_parent: str | None = None,
         parent: JobNamed | None = None,
@@ -145,7 +145,7 @@ class Holdfast(Tending):
         gang: bool | None = None,
         gang_by: str | None = None,
         preempt: bool | None = None,
-        concurrency: dict[str, int] | None = None,
+        concurrency: Keys | None = None,
         after: Earlier | Iterable[Earlier] | None = None,
         on_failed_parent: str | None = None,
         parent: JobNamed | None = None,
@@ -201,7 +201,7 @@ class Holdfast(Tending):
         gang: bool | None = None,
         gang_by: str | None = None,
         preempt: bool | None = None,
-        concurrency: dict[str, int] | None = None,
+        concurrency: Keys | None = None,
         after: Earlier | Iterable[Earlier] | None = None,
         on_failed_parent: str | None = None,
         parent: JobNamed | None = None,

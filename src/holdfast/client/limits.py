@@ -6,24 +6,26 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from holdfast.core import commands as c
-from holdfast.core.state import State
 from holdfast.wire.bodies import NewLimit
 from holdfast.wire.http import Http
-from holdfast.wire.rates import rate_of, rate_text
 
 LIMITS: Final = "/api/v1/limits"
 
 
 class Limit(Struct, frozen=True, kw_only=True):
-    """How much a namespace, a user or a key may have running at once, and start in a while
-    (`10/1m`); None: not bounded. `weight` is a namespace's part in fair shares."""
+    """How much a namespace, a user or a key may have running at once, how much of each resource
+    its tasks may take together, and how many may start in a while (`10/1m`); None: not bounded.
+    `weight` is a namespace's part in fair shares."""
 
     scope: str
     name: str
     running: int | None = None
     rate: str | None = None
     weight: int | None = None
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    gpus: int | None = None
+    resources: dict[str, float] = {}
 
 
 class LimitsShown(Struct):
@@ -42,46 +44,6 @@ def named(target: str) -> tuple[str, str]:
     return scope, name
 
 
-class LocalLimits:
-    """Limits of an open folder. `look` shows the state, `execute` asks the coordinator."""
-
-    def __init__(
-        self,
-        look: Callable[[Callable[[State], Any]], Any],
-        execute: Callable[[c.Command], Any],
-    ) -> None:
-        self._look = look
-        self._execute = execute
-
-    def all(self) -> list[Limit]:
-        def look(state: State) -> list[Limit]:
-            return [
-                Limit(
-                    scope=scope,
-                    name=name,
-                    running=limit.running or None,
-                    rate=rate_text(limit.starts, limit.per_ms) if limit.starts else None,
-                    weight=limit.weight if scope == "namespace" else None,
-                )
-                for (scope, name), limit in sorted(state.limits.items())
-            ]
-
-        found: list[Limit] = self._look(look)
-        return found
-
-    def set(self, scope: str, name: str, body: NewLimit) -> None:
-        starts, per_ms = rate_of(body.rate)
-        self._execute(
-            c.SetLimit(
-                scope=scope, name=name, running=body.running, starts=starts, per_ms=per_ms,
-                weight=body.weight,
-            )
-        )  # fmt: skip
-
-    def clear(self, scope: str, name: str) -> bool:
-        return bool(self._execute(c.ClearLimit(scope=scope, name=name)))
-
-
 class RemoteLimits:
     """Limits of a server. `asked` has a question answered, or its refusal raised."""
 
@@ -94,7 +56,7 @@ class RemoteLimits:
         return shown.limits
 
     def set(self, scope: str, name: str, body: NewLimit) -> None:
-        self._asked(lambda: self._http.put(_path(scope, name), body, dict))
+        self._asked(lambda: self._http.patch(_path(scope, name), body, dict))
 
     def clear(self, scope: str, name: str) -> bool:
         told: Cleared = self._asked(lambda: self._http.delete(_path(scope, name), Cleared))

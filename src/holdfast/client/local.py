@@ -13,11 +13,12 @@ from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle
 from holdfast.client.effects_local import LocalEffects
 from holdfast.client.errors import Closed, Refused
+from holdfast.client.explained_local import LocalReasons
 from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.kept import kept_output
 from holdfast.client.leaving import Leaving
-from holdfast.client.limits import LocalLimits
+from holdfast.client.limits_local import LocalLimits
 from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
 from holdfast.client.pending import Pending
@@ -163,6 +164,10 @@ class Local:
     @property
     def effects(self) -> LocalEffects:
         return LocalEffects(self.call, self._embedded.exchanges, self.actor)
+
+    @property
+    def reasons(self) -> LocalReasons:
+        return LocalReasons(self._embedded, self.call)
 
     def _look(self, question: Callable[[State], T]) -> T:
         return self.call(lambda coordinator: question(coordinator.state))

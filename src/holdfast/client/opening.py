@@ -10,7 +10,7 @@ from holdfast.client.local import Local
 from holdfast.client.localworker import MakeExecutor, Offers
 from holdfast.client.sinks import Given, sinks_given
 from holdfast.coordinator.settings import Settings
-from holdfast.wire.amounts import Duration, duration_ms, size_bytes, text, whole
+from holdfast.wire.amounts import Duration, duration_ms, number, size_bytes, text, whole
 from holdfast.wire.contents import INLINE_BYTES, RESULT_BYTES_MAX
 from holdfast.wire.wishes import amounts_of
 from holdfast.worker.functions import MissingGuard, loading_script
@@ -29,7 +29,7 @@ def open(
     keep_finished: int = 10_000,
     result_size: int | str = "1Gi",
     resources: Mapping[str, float] | None = None,
-    attributes: Mapping[str, str] | None = None,
+    attributes: Mapping[str, str | float] | None = None,
     sinks: Mapping[str, Given] | None = None,
 ) -> Holdfast:
     """Open the folder at `path`, creating it where absent, and go on with what it holds.
@@ -65,10 +65,15 @@ def open(
         keep_finished=keep_finished,
         sinks=given.defined,
     )
-    told = {name: text(value, name) for name, value in (attributes or {}).items()}
+    told = {name: _attribute(value, name) for name, value in (attributes or {}).items()}
     named = tuple(sorted(told.items()))
     offers = Offers(amounts_of(resources or {}), named, given.deliverer)
     return Holdfast(Local(Path(path), _maker(executor), slots, settings, offers), grace_ms)
+
+
+def _attribute(value: str | float, name: str) -> str:
+    """Constraints compare numbers as numbers, so that a program may write them so."""
+    return text(value, name) if isinstance(value, str) else str(number(value, name))
 
 
 def _maker(executor: str) -> MakeExecutor:

@@ -14,6 +14,9 @@ PLACING_WORDS: Final = (
 
 Texts = str | Iterable[str]
 
+Keys = Texts | Mapping[str, int]
+"""Keys that bound what runs at once: with the most of each, or named alone where a limit says."""
+
 
 def constraints_from(require: Texts, prefer: Texts) -> tuple[Constraint, ...]:
     """What must hold, then what is liked; each is written as `zone == eu`."""
@@ -28,20 +31,31 @@ def constraints_from(require: Texts, prefer: Texts) -> tuple[Constraint, ...]:
     return (*required, *preferred)
 
 
-def _texts(told: Texts, name: str) -> list[str]:
+def _texts(told: Texts, name: str, example: str = "zone == eu") -> list[str]:
+    if not isinstance(told, Iterable):
+        raise TypeError(f"{name}={told!r} must be text such as {example!r}, or several")
     found = [told] if isinstance(told, str) else list(told)
     for each in found:
         if not isinstance(each, str):
-            raise TypeError(f"{name}={each!r} must be text such as 'zone == eu'")
+            raise TypeError(f"{name}={each!r} must be text such as {example!r}")
     return found
+
+
+def keys_from(told: Keys) -> dict[str, int]:
+    """Each key with the most that may hold it; with none of its own (zero) where it is only
+    named."""
+    if isinstance(told, Mapping):
+        return {name: whole(most, f"concurrency of {name}") for name, most in told.items()}
+    return dict.fromkeys(_texts(told, "concurrency", "customer-42"), 0)
 
 
 def placing_from(words: Mapping[str, Any]) -> Placing:
     """The wishes that these words make; a mistake is a `ValueError` where it was made."""
-    told = words["concurrency"].items()
-    keys = {name: whole(most, f"concurrency of {name}") for name, most in told}
+    keys, resources = keys_from(words["concurrency"]), words["resources"]
+    if not isinstance(resources, Mapping):
+        raise TypeError(f"resources={resources!r} must be a dict such as {{'licence': 1}}")
     placing = Placing(
-        resources=amounts_of(words["resources"]),
+        resources=amounts_of(resources),
         constraints=constraints_from(words["require"], words["prefer"]),
         keys=tuple(sorted(keys.items())),
         spread=text(words["spread"], "spread"),

@@ -5,12 +5,11 @@ server is away: what was done already is not done twice.
 """
 
 import os
-import random
 import re
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -21,6 +20,7 @@ from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle, upload
 from holdfast.client.effects import RemoteEffects
 from holdfast.client.errors import Closed, NotAllowed, Refused, ResultLost
+from holdfast.client.explained import RemoteReasons
 from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.foreseen import Foreseen
@@ -44,9 +44,7 @@ SILENCE_S: Final = 10.0
 """A server seals a job whose feeder says nothing for a minute; a sign of life may be lost."""
 
 TRANSACTIONS_A_PAGE: Final = 1_000
-TOO_FAST: Final = 429
 DAMAGED: Final = "damaged"
-PAUSE_S: Final = 0.5
 
 REFUSED: Final = re.compile(r'^holdfast_refus\w*_total\{.*?code="(\w+)".*?\} (\S+)$', re.MULTILINE)
 """How often something was refused, among what a server measures."""
@@ -122,6 +120,7 @@ class Remote:
         self._streams = Streams(self._http, f"{API}/watch", patience_s, self._told)
         self.limits = RemoteLimits(self._http, self._asked)
         self.effects = RemoteEffects(self._http, self._asked, self._post)
+        self.reasons = RemoteReasons(self._http, self._asked)
         self.schedules = RemoteSchedules(self._http, self._asked, self._post)
 
     @property
@@ -206,23 +205,26 @@ class Remote:
     def outcomes(
         self, feed: JobFeed, decode: Decode, *, return_exceptions: bool = False
     ) -> FetchedOutcomes:
-        def fetch(indices: Sequence[int]) -> list[bodies.Outcome]:
+        fetch = partial(self._outcomes, feed.job_id)
+        read = partial(self._result, feed.job_id)
+        return FetchedOutcomes(fetch, read, feed, decode, return_exceptions=return_exceptions)
+
+    def _result(self, job_id: JobId, index: int) -> bytes:
+        path = f"{API}{_task(job_id, Index(index))}/result"
+        return self._asked(lambda: self._http.fetch(path))
+
+    def _outcomes(self, job_id: JobId, indices: Sequence[int]) -> list[bodies.Outcome]:
+        while True:
             chosen = ",".join(
                 f"{first}-{last}" if last > first else str(first)
                 for first, last in spans_of(indices)
             )
             try:
-                return self._get(f"{_job(feed.job_id)}/outcomes", Told, indices=chosen).outcomes
+                return self._get(f"{_job(job_id)}/outcomes", Told, indices=chosen).outcomes
             except Refused as no:
                 if no.code != "too_large" or len(indices) < 2:
                     raise
-                return fetch(indices[: len(indices) // 2])
-
-        def read(index: int) -> bytes:
-            path = f"{API}{_task(feed.job_id, Index(index))}/result"
-            return self._asked(lambda: self._http.fetch(path))
-
-        return FetchedOutcomes(fetch, read, feed, decode, return_exceptions=return_exceptions)
+                indices = indices[: len(indices) // 2]
 
     def attempts_of(self, job_id: JobId, index: Index) -> int:
         told = self._get(_task(job_id, index), TaskShown)
@@ -262,12 +264,8 @@ class Remote:
         return found[-limit:] if limit > 0 else []
 
     def refusals(self) -> dict[str, int]:
-        text = self._asked(self._measured)
+        text = self._asked(lambda: self._http.text(f"{API}/metrics"))
         return {code: int(float(number)) for code, number in REFUSED.findall(text)}
-
-    def _measured(self) -> str:
-        with self._http.stream(f"{API}/metrics", idle_s=self._patience_s) as chunks:
-            return b"".join(chunks).decode()
 
     # Whether it may be asked, and the end of it.
 
@@ -312,24 +310,19 @@ class Remote:
         return self._asked(lambda: self._http.post(API + path, body, kind, key=key))
 
     def _asked(self, ask: Callable[[], T]) -> T:
-        """The answer; what the server says no to is raised, but for being too fast."""
+        """The answer; what the server says no to is raised."""
         self.check_open()
-        give_up_at = time.monotonic() + self._patience_s
-        while True:
-            try:
-                return ask()
-            except Rejected as no:
-                hurried = no.problem.status == TOO_FAST and time.monotonic() < give_up_at
-                if not hurried or self.closed:
-                    raise self._told(no) from None
-            except msgspec.MsgspecError as error:
-                told = f"{self._server.url} answered something else than Holdfast would: {error}"
-                raise Refused("unknown", told) from error
-            except RuntimeError:
-                if self.closed:
-                    raise self._closed() from None
-                raise
-            time.sleep(random.uniform(0, PAUSE_S))  # noqa: S311
+        try:
+            return ask()
+        except Rejected as no:
+            raise self._told(no) from None
+        except msgspec.MsgspecError as error:
+            told = f"{self._server.url} answered something else than Holdfast would: {error}"
+            raise Refused("unknown", told) from error
+        except RuntimeError:
+            if self.closed:
+                raise self._closed() from None
+            raise
 
     def _told(self, no: Rejected) -> Exception:
         """A problem that the server told, as what a program would catch."""

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 from msgspec import Struct, structs
 
-from holdfast.client.placing import PLACING_WORDS, Texts, placing_from
+from holdfast.client.placing import PLACING_WORDS, Keys, Texts, placing_from
 from holdfast.core.placing import ANYWHERE, Placing
 from holdfast.core.spec import (
     DEFAULT_MAX_LOSSES,
@@ -17,7 +17,7 @@ from holdfast.core.spec import (
     JobSpec,
     RetryPolicy,
 )
-from holdfast.wire.amounts import Duration, duration_ms, size_bytes, text, whole
+from holdfast.wire.amounts import Duration, duration_ms, number, size_bytes, text, whole
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,7 +57,7 @@ class Options(Struct, frozen=True, kw_only=True):
     gang: bool = False
     gang_by: str = ""
     preempt: bool = False
-    concurrency: dict[str, int] = {}
+    concurrency: Keys = {}
 
     def __post_init__(self) -> None:
         for name in ("retries", "max_losses", "gpus", "max_failed_tasks", "max_parallel"):
@@ -69,6 +69,8 @@ class Options(Struct, frozen=True, kw_only=True):
         for name in ("queue", "namespace"):
             if not text(getattr(self, name), name):
                 raise ValueError(f"{name} cannot be empty")
+        for name in ("cpus", "jitter"):
+            number(getattr(self, name), name)
         if not 0 <= self.cpus < MOST_CPUS:
             raise ValueError(f"cpus={self.cpus!r} must be between 0 and {MOST_CPUS}")
         for key, value in self.labels.items():
@@ -189,7 +191,7 @@ def task(
     gang: bool = ...,
     gang_by: str = ...,
     preempt: bool = ...,
-    concurrency: dict[str, int] = ...,
+    concurrency: Keys = ...,
 ) -> Callable[[Callable[P, R]], TaskFunction[P, R]]: ...
 
 

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Unpack
 
+from msgspec import UNSET, UnsetType
+
 from holdfast.client.backend import Backend
 from holdfast.client.edits import Terms, edits_from
 from holdfast.client.effects import OwedEffect
 from holdfast.client.errors import Refused
+from holdfast.client.explained import Explained
 from holdfast.client.limits import Limit, named
 from holdfast.client.ties import JobNamed, job_id_of
 from holdfast.core.ids import Index, JobId, parse_task_name
@@ -15,7 +18,7 @@ from holdfast.core.owed import KINDS
 from holdfast.core.transactions import Transaction
 from holdfast.wire.amounts import Duration, duration_ms, text, wall_ms, whole
 from holdfast.wire.bodies import ChosenEffects, NewLimit
-from holdfast.wire.rates import rate_of
+from holdfast.wire.limits import changes_of
 from holdfast.wire.wanted import EFFECT_STATES, WantedEffects, effect_states
 
 
@@ -100,6 +103,22 @@ class Tending:
             raise ValueError("say why they are given up: reason=… is recorded")
         return self._backend.effects.discard(_chosen(ids, sink, job, kind, every, reason))
 
+    # Why it is not running.
+
+    def explain(self, what: JobNamed, /) -> Explained:
+        """Why a job, or a task (`JOB/INDEX`), is where it is: everything that holds it up, the
+        nearest worker, what would help and what to type. `print` shows it in words."""
+        named_task = parse_task_name(what) if isinstance(what, str) and "/" in what else None
+        if isinstance(what, str) and "/" in what and named_task is None:
+            raise _no_task(what)
+        if named_task is not None:
+            return self._backend.reasons.of(*named_task)
+        return self._backend.reasons.of(job_id_of(what), None)
+
+    def waiting(self) -> dict[str, int]:
+        """How many tasks wait, by the code of the most telling reason why."""
+        return self._backend.reasons.waiting()
+
     # Bounds that hold across jobs.
 
     def limits(self) -> list[Limit]:
@@ -107,13 +126,31 @@ class Tending:
         return self._backend.limits.all()
 
     def set_limit(
-        self, target: str, *, running: int = 0, rate: str = "", weight: int = 1
+        self,
+        target: str,
+        *,
+        running: int | UnsetType | None = UNSET,
+        rate: str | UnsetType | None = UNSET,
+        weight: int | UnsetType | None = UNSET,
+        cpus: float | UnsetType | None = UNSET,
+        memory: int | str | UnsetType | None = UNSET,
+        gpus: int | UnsetType | None = UNSET,
+        resources: dict[str, float | None] | None = None,
     ) -> None:
-        """Bound `namespace/NAME`, `user/NAME` or `key/NAME`: so many at once, so many starts in a
-        while (`10/1m`), and for a namespace its weight in fair shares."""
-        rate_of(rate)
-        bounds = NewLimit(running=whole(running, "running"), rate=rate, weight=weight)
-        self._backend.limits.set(*named(target), bounds)
+        """Bound `namespace/NAME`, `user/NAME` or `key/NAME`: so many tasks at once, so much of a
+        resource that they take together, so many starts in a while (`10/1m`), and for a namespace
+        its weight in fair shares. What is not named stays as it was; None takes a bound away."""
+        body = NewLimit(
+            running=running if running in (UNSET, None) else whole(running, "running"),
+            rate=rate,
+            weight=weight,
+            cpus=cpus,
+            memory=memory if memory in (UNSET, None) else str(memory),
+            gpus=gpus if gpus in (UNSET, None) else whole(gpus, "gpus"),
+            resources=resources or {},
+        )
+        changes_of(body)
+        self._backend.limits.set(*named(target), body)
 
     def clear_limit(self, target: str) -> bool:
         """Bound it no more; False where it was not."""
@@ -146,5 +183,9 @@ def _chosen(
 def _parsed(task_id: str) -> tuple[JobId, Index]:
     parsed = parse_task_name(task_id)
     if parsed is None:
-        raise Refused("invalid", f"{task_id!r} is not a task; write JOB/INDEX, such as 12/0")
+        raise _no_task(task_id)
     return parsed
+
+
+def _no_task(text: str) -> Refused:
+    return Refused("invalid", f"{text!r} is not a task; write JOB/INDEX, such as 12/0")

@@ -26,16 +26,12 @@ class Carriers:
         self._registry = registry
         self._since = coordinator.now()
         self._homeless: dict[str, Instant] = {}
-        self._known: list[Worker] = []
-        self._changes = -1
 
     def all(self) -> list[Worker]:
         """Those who deliver anything: a thousand others may be there and must cost nothing."""
         workers = self._registry.workers
-        if self._registry.changes != self._changes:
-            self._changes = self._registry.changes
-            self._known = [worker for worker in workers.values() if _delivers(worker)]
-        return [worker for worker in self._known if workers.get(worker.worker) is worker]
+        known = self._registry.deliverers.values()
+        return [worker for worker in known if workers.get(worker.worker) is worker]
 
     def living(self) -> list[Worker]:
         return [worker for worker in self.all() if self.is_alive(worker)]
@@ -60,9 +56,10 @@ class Carriers:
     def gone_at(self, name: WorkerId, incarnation: int) -> Instant:
         """When it counts as gone, if it says nothing more."""
         worker = self._registry.workers.get(name)
-        if worker is None or worker.incarnation != incarnation:
+        if worker is None:
             return Instant(self._since + self.patience_ms)
-        if worker.has_left:
+        if worker.has_left or worker.incarnation != incarnation:
+            # A name is given to another only when the former has gone.
             return self._coordinator.now()
         if worker.send is not None or not worker.term_ms:
             return Instant(self._coordinator.now() + self.patience_ms)
@@ -106,8 +103,3 @@ class Carriers:
     def prune(self) -> None:
         places = self._coordinator.state.debts.places
         self._homeless = {n: at for n, at in self._homeless.items() if (FILE, n) in places}
-
-
-def _delivers(worker: Worker) -> bool:
-    hello = worker.hello
-    return hello is not None and bool(hello.delivers or hello.places)

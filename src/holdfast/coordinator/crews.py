@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.coordinator.exchanges import Exchanges
+from holdfast.coordinator.notebook import LOOK_MS
+from holdfast.coordinator.pacenotes import Paced
 from holdfast.coordinator.placement import Known, outlook_of
 from holdfast.coordinator.seats import Paces, Worker
 from holdfast.coordinator.settings import Settings
@@ -17,6 +19,7 @@ from holdfast.scheduler.desks import CORDONED, DRAINING, OPEN, SILENT
 from holdfast.scheduler.ledger import Name
 from holdfast.scheduler.owing import Standing, standing_of
 from holdfast.scheduler.plan import Outlook
+from holdfast.scheduler.rates import Rate, filled
 
 
 class Crew(Protocol):
@@ -46,6 +49,10 @@ class Crew(Protocol):
 
     def standings(self) -> Callable[[Owing], Standing]:
         """How what commits owe stands."""
+        ...
+
+    def next_start_ms(self, name: Name) -> int | None:
+        """How long until one more may start of what a rate bounds, where anybody knows."""
         ...
 
 
@@ -90,15 +97,25 @@ class LiveCrew:
     def standings(self) -> Callable[[Owing], Standing]:
         return self._exchanges.deliveries.standings()
 
+    def next_start_ms(self, name: Name) -> int | None:
+        return self._exchanges.placement.rates.wait_ms(name)
+
 
 class NotedCrew:
-    """The workers that were noted at a moment of the past. How long tasks take, and what may start
-    in a span of time, was noted by nobody."""
+    """The workers that were noted at a moment of the past, and what was noted of how long tasks
+    take and of how many may start in a span of time."""
 
     is_granting = True
 
-    def __init__(self, state: State, now: Instant, noted: Sequence[tuple[Worker, str]]) -> None:
-        self.paces = Paces()
+    def __init__(
+        self,
+        state: State,
+        now: Instant,
+        noted: Sequence[tuple[Worker, str]],
+        paced: Paced = Paced(),  # noqa: B008 - a value, never changed
+    ) -> None:
+        self.paces = Paces(paced.means_us)
+        self._paced = paced
         self._state = state
         self._now = now
         self._noted = {worker.worker: (worker, standing) for worker, standing in noted}
@@ -114,11 +131,21 @@ class NotedCrew:
     def outlook(self, guests: Iterable[Row] = ()) -> Outlook:
         able = [worker for worker in self.workers() if self.standing(worker) == OPEN]
         aging = Aging(Settings().aging_ms)
-        known = Known(self._state, self._now, self.workers(), self.paces, aging)
+        known = Known(self._state, self._now, self.workers(), self.paces, aging, self.tokens())
         return outlook_of(known, able, guests=guests)
 
     def tokens(self) -> Mapping[Name, int]:
-        return {}
+        """Notes are made once a second: until the next may have been, nothing is gained."""
+        found: dict[Name, int] = {}
+        for name, limit in self._state.limits.items():
+            if self._paced.is_noted and limit.starts and limit.per_ms:
+                rate = Rate(limit.starts, limit.per_ms)
+                level, at = self._paced.levels.get(name, (0.0, self._now))
+                found[name] = int(filled(rate, level, self._now - at - LOOK_MS))
+        return found
+
+    def next_start_ms(self, name: Name) -> int | None:
+        return None
 
     def standings(self) -> Callable[[Owing], Standing]:
         return noted_standings(self._state, self._now)

@@ -7,7 +7,7 @@ than once, always under the same idempotency key, and is never forgotten.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from holdfast.coordinator.carriers import Carriers
@@ -204,7 +204,7 @@ class Deliveries:
             if worker.worker in self._elsewhere.get(head.name, ()):
                 continue
             # Those behind it go along: whoever delivers keeps them in their order.
-            for owing in (head, *place.behind(head)):
+            for owing in chain((head,), place.behind(head)):
                 entry = self._entries.of(owing)
                 size = len(entry.body) + len(entry.key) + ENVELOPE_BYTES
                 if self.hands.is_full(key, size):
@@ -213,12 +213,18 @@ class Deliveries:
                 self.hands.give(worker, owing.name, size, worker.number)
                 deliveries.append(
                     Delivery(
-                        owing.name, entry.key, entry.body,
-                        idempotency_key(self._state.log_id, owing.name, owing.position),
+                        owing.name, entry.key, entry.body, self.idempotency_key(owing),
                         owing.debt.tries,
                     )
                 )  # fmt: skip
         return deliveries
+
+    def idempotency_key(self, owing: Owing) -> str:
+        return idempotency_key(self._state.log_id, owing.name, owing.position)
+
+    def concern(self, here: tuple[WorkerId, int]) -> bool:
+        """Whether this incarnation has, or should have, something in hand."""
+        return here in self.hands or here in self._state.debts.blocks
 
     def has_ready(self) -> bool:
         """Whether anything is owed that somebody who is there could deliver now."""

@@ -9,6 +9,8 @@ from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
+from holdfast.coordinator.fleetnotes import FleetNotes
+from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.ports import NoFaults
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
@@ -45,13 +47,16 @@ class Embedded:
             taken.unsnapped,
             partial(taken.install, self.engine.post),
         )
+        self._fleet = FleetNotes(self.log.path, self.coordinator, self.exchanges)
         unplaced = Unplaced(self.coordinator, self.exchanges)
         keep = settings.keep_finished
         self.engine.hooks.extend(
             (
                 Ticker(self.coordinator, keep_finished=keep, unplaced=unplaced),
                 Clockwork(self.coordinator),
+                self._fleet,
                 Rounds(self.coordinator, self.exchanges),
+                PaceNotes(self.log.path, self.coordinator, self.exchanges.placement),
                 self.snapshotter,
                 Collector(self.results, self.coordinator.state),
             )
@@ -83,6 +88,7 @@ class Embedded:
         self.engine.post(look)
         settled.wait()
         self.engine.stop(why or OperatingError(f"{self.log.path} was closed"))
+        self._fleet.leave()
         self.log.close()
 
 

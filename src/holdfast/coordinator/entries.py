@@ -7,7 +7,7 @@ from holdfast.coordinator.reporting import ReadRecord
 from holdfast.core import events as e
 from holdfast.core.debts import Owing
 from holdfast.core.errors import BrokenInvariant
-from holdfast.core.ids import Index, JobId, LeaseId, Position, task_name
+from holdfast.core.ids import Index, JobId, Position, task_name
 from holdfast.core.owed import DebtName, Entry
 
 CACHED_BYTES: Final = 4 * 1024 * 1024
@@ -24,17 +24,11 @@ class Entries:
 
     def of(self, owing: Owing) -> Entry:
         name = owing.name
-        return self._commit(owing.position, name.job_id, name.index).owed[name.number]
-
-    def lease_of(self, position: Position, job_id: JobId, index: Index) -> LeaseId:
-        """Under which lease a task was committed that still owes something."""
-        return self._commit(position, job_id, index).commit.lease_id
-
-    def _commit(self, position: Position, job_id: JobId, index: Index) -> e.TaskCommitted:
-        found = self._at(position).get((job_id, index))
+        found = self._at(owing.position).get((name.job_id, name.index))
         if found is None:
-            raise BrokenInvariant(f"record {position} did not commit task {job_id}/{index}")
-        return found
+            task = task_name(name.job_id, name.index)
+            raise BrokenInvariant(f"record {owing.position} did not commit task {task}")
+        return found.owed[name.number]
 
     def _at(self, position: Position) -> Committed:
         known = self._cached.get(position)

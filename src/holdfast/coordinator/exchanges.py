@@ -5,6 +5,7 @@ with nothing to say is parked until there is. Nothing is polled.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.deliveries import Deliveries
@@ -17,11 +18,14 @@ from holdfast.coordinator.seats import SendReply, Worker
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
-from holdfast.core.ids import NEVER, Instant, WorkerId
+from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
 from holdfast.core.task import TaskState
-from holdfast.wire.delivery import Parcel
-from holdfast.wire.exchange import Exchange, Released, Reply, Run, Verdict, is_empty
+from holdfast.wire.exchange import Exchange, Released, Reply, Verdict, is_empty
 from holdfast.wire.sinks import AnySink
+
+MOST_PARTS = 8
+"""So many cut rounds in a row, and those who have only work to hear of are answered in between."""
+NONE: Final[frozenset[LeaseId]] = frozenset()
 
 
 def _drop(error: Exception) -> None:
@@ -50,6 +54,7 @@ class Exchanges:
         # Those who wait for an answer and may have to be told something though there is no work:
         # a thousand others may idle beside them, and must cost nothing in a turn.
         self._alert: dict[WorkerId, Worker] = {}
+        self._parts = 0
         self._coordinator = coordinator
         self._reporting = Reporting(coordinator, read, self.placement.paces, results)
 
@@ -75,12 +80,30 @@ class Exchanges:
             self._repeat(worker, exchange, send)
             return
         if worker.send is not None:
-            self._reply(worker, ())
+            self._reply(worker)
         if worker.says_news(exchange):
-            self.registry.changes += 1
+            self.registry.changed.add(worker.worker)
         worker.hear(exchange)
-        worker.heard_at = self._coordinator.now()
+        worker.heard_at = worker.seen_at
         worker.send = send
+        here = (worker.worker, worker.incarnation)
+        reported = not is_empty(exchange)
+        holds = exchange.held or exchange.carrying or here in self._coordinator.state.holders
+        if reported or holds or worker.has_left or self.deliveries.concern(here):
+            renewed = self._judge(worker, exchange)
+        else:
+            # Nothing is held here by anybody's account, so there is nothing to be judged.
+            worker.held, worker.verdicts, worker.kept, worker.stops = NONE, (), (), ()
+            renewed = False
+        # A worker we do not know is answered at once, the first time, and so asked who it is.
+        stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
+        owed = worker.verdicts or worker.stops or worker.recalls or self._owes_drain(worker)
+        # A renewal is told at once: a worker that does not hear of it must stop starting.
+        worker.has_news = bool(reported or owed or stranger or renewed or worker.has_left)
+        self._mind(worker)
+
+    def _judge(self, worker: Worker, exchange: Exchange) -> bool:
+        """Take in what happened to what a worker holds; whether its leases were renewed."""
         self._expire(worker)
         worker.verdicts, worker.kept = self._reporting.take(worker, exchange)
         # A result that is kept is held on to: its lease goes on until its gang is decided.
@@ -93,21 +116,13 @@ class Exchanges:
         if worker.has_left:
             self.registry.lose(worker.worker, "it left")
         worker.stops = self._stops(worker)
-        renewed = self._renew(worker)
-        # A worker we do not know is answered at once, the first time, and so asked who it is.
-        stranger = bool(worker.term_ms) and worker.hello is None and worker.last_reply is None
-        owed = worker.verdicts or worker.stops or worker.recalls or self._owes_drain(worker)
-        # A renewal is told at once: a worker that does not hear of it must stop starting.
-        worker.has_news = bool(
-            owed or stranger or renewed or worker.has_left or not is_empty(exchange)
-        )
-        self._mind(worker)
+        return self._renew(worker)
 
     def unpark(self, exchange: Exchange) -> None:
         """Answer a parked exchange with nothing: it has waited long enough."""
         worker = self._parked(exchange)
         if worker is not None:
-            self._reply(worker, ())
+            self._reply(worker)
 
     def forsake(self, exchange: Exchange) -> None:
         """Nobody listens for this answer any more; whatever comes up waits for the next one."""
@@ -118,7 +133,7 @@ class Exchanges:
     def unpark_all(self) -> None:
         for worker in self.workers.values():
             if worker.send is not None:
-                self._reply(worker, ())
+                self._reply(worker)
 
     def _parked(self, exchange: Exchange) -> Worker | None:
         worker = self.workers.get(exchange.worker)
@@ -135,23 +150,42 @@ class Exchanges:
         state.ready.wake(state.jobs, now)
         # What is owed goes before what is new.
         parcels = self.deliveries.deal(now, self._may_deliver)
-        for name in parcels:
-            self.tell(self.workers[name])
+        for name, owed in parcels.items():
+            worker = self.workers[name]
+            worker.parcels = (*worker.parcels, *owed)
+            self.tell(worker)
         has_work = bool(state.ready.queues)
         parked = self._everyone() if has_work else self._alerted()
-        for worker in [w for w in parked if (w.held or w.unseen) and not w.stops]:
+        for worker in [w for w in parked if not (w.stops or w.is_clean(state))]:
             worker.stops = self._stops(worker)
             if worker.stops or worker.is_doubtful(state):
                 worker.has_news = True
         open_to = [w for w in parked if self.is_open(w)] if has_work else []
+        self.placement.is_cut = False
         runs = self.placement.give_out(open_to, self._about_to_ask()) if open_to else {}
         if len(self.workers) > 1 and not runs:
             self._recall()
+        for name, given in runs.items():
+            worker = self.workers[name]
+            worker.owe(given)
+            self._mind(worker)
+        # Whoever was given something may be given more when the round goes on, and would have to
+        # ask again for that.
+        self._parts = self._parts + 1 if self.placement.is_cut else 0
+        is_over = self._parts % MOST_PARTS == 0
         for worker in parked if has_work else self._alerted():
-            given = runs.get(worker.worker)
-            if given or worker.has_news:
-                owed = parcels.get(worker.worker, ())
-                self._reply(worker, tuple(given or ()), tuple(owed))
+            if worker.has_news or (worker.runs and is_over):
+                self._reply(worker)
+
+    def is_at_rest(self) -> bool:
+        """Whether a round would do nothing: nothing waits, nobody holds anything, and there is
+        nothing to tell anybody, nor to write."""
+        state, registry = self._coordinator.state, self.registry
+        if state.ready.queues or state.holders or registry.changed or self._alert:
+            return False
+        if any(place.ready for place in state.debts.places.values()):
+            return False
+        return self._coordinator.has_nothing_pending()
 
     def prune(self, now: Instant) -> None:
         """Let go of what is long gone."""
@@ -165,7 +199,7 @@ class Exchanges:
         self._mind(worker)
 
     def _mind(self, worker: Worker) -> None:
-        if worker.has_news or worker.held:
+        if worker.has_news or worker.held or worker.runs:
             self._alert[worker.worker] = worker
 
     def _everyone(self) -> list[Worker]:
@@ -317,21 +351,16 @@ class Exchanges:
             soonest = min((end for end in held if end != NEVER), default=NEVER)
         return 0 if soonest == NEVER else max(0, soonest - worker.heard_at)
 
-    def _reply(
-        self, worker: Worker, runs: tuple[Run, ...], parcels: tuple[Parcel, ...] = ()
-    ) -> None:
+    def _reply(self, worker: Worker) -> None:
         send = worker.send
-        if runs:
-            leases = frozenset([item.lease_id for run in runs for item in run.items])
-            worker.unseen = (*worker.unseen, (worker.number, leases))
         who = worker.hello is None and bool(worker.term_ms)
         reply = Reply(
-            worker.number, worker.verdicts, worker.stops, worker.recalls, runs, who=who,
+            worker.number, worker.verdicts, worker.stops, worker.recalls, worker.runs, who=who,
             good_ms=self._good_ms(worker), drain=self._must_drain(worker), kept=worker.kept,
-            parcels=parcels, removable=worker.removable,
+            parcels=worker.parcels, removable=worker.removable,
         )  # fmt: skip
         worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
-        worker.kept, worker.removable = (), ()
+        worker.kept, worker.runs, worker.parcels, worker.removable = (), (), (), ()
         worker.has_news = False
         worker.last_reply = reply
         worker.answered_at = self._coordinator.now()

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import structs
 
-from holdfast.coordinator.history import Past, task_detail
+from holdfast.coordinator.history import Past, fate_told, task_detail
 from holdfast.coordinator.inspect import HistoryGone
 from holdfast.coordinator.views import View, rfc3339
 from holdfast.core import events as e
@@ -57,7 +57,11 @@ def job_explained(
     level: int = 1,
 ) -> View:
     """A job with each reason once, and how many of its tasks it is about."""
-    whole = structs.replace(here, groups=_attributed(past, here.groups, oldest, last))
+    whole = structs.replace(
+        here,
+        groups=_attributed(past, here.groups, oldest, last),
+        how=fate_told(past, here.example, here.ended_at) or here.how,
+    )
     told = [
         {**reason_view(reason), "tasks": reason.tasks or None, "example": reason.example or None}
         for reason in explain_job(whole)
@@ -95,6 +99,7 @@ def reason_view(reason: Reason) -> View:
         "counts": dict(reason.counts),
         "workers": list(reason.workers),
         "jobs": list(reason.jobs),
+        "resource": reason.resource or None,
     }
 
 

@@ -1,12 +1,10 @@
 """Which workers there were, and when: notes beside the log, for whoever asks about the past.
 
-The log says what was decided, and a worker that joins or leaves decides nothing. So a server notes
-each change of its fleet in a file of its own, with the position and the time of the log. It is
-safe to lose, holds no authority and is bounded: when it has grown it begins anew, and one former
-file is kept. Where the notes do not reach back, nobody knows which workers there were.
+The log says what was decided, and a worker that joins or leaves decides nothing. So each change of
+the fleet is noted with the position and the time of the log. Where the notes do not reach back,
+nobody knows which workers there were.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -16,24 +14,20 @@ from msgspec import Struct
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
+from holdfast.coordinator.notebook import LOOK_MS, Notebook
 from holdfast.coordinator.seats import Worker
 from holdfast.core.ids import NEVER, Instant, WorkerId
 from holdfast.scheduler.desks import DRAINING, OPEN, SILENT
 from holdfast.wire.exchange import Capacity, Hello
 
 FILE: Final = "fleet.notes"
-FORMER: Final = "fleet.notes.old"
-MOST_BYTES: Final = 4 * 1024 * 1024
-LOOK_MS: Final = 1_000
-"""How often those are looked for that have fallen silent: nothing announces that."""
-
 GONE: Final = ""
 NOWHERE: Final = Capacity(0, 0, 0, 0)
 
 
 class Note(Struct, frozen=True, array_like=True):
     """How a worker stood from this position and time on. Without a name: nobody is there, since
-    the server, or the file, has just begun."""
+    the coordinator, or the file, has just begun."""
 
     position: int
     at: int
@@ -53,55 +47,73 @@ class FleetNotes:
     """A hook of the engine that writes what changed. A disk that takes no notes is let be."""
 
     def __init__(self, folder: Path, coordinator: Coordinator, exchanges: Exchanges) -> None:
-        self._folder = folder
+        self._book = Notebook(folder, FILE)
         self._coordinator = coordinator
         self._exchanges = exchanges
-        self._known: dict[str, Stand] | None = None
-        self._seen = -1
+        self._known: dict[WorkerId, Stand] | None = None
+        self._silent: set[WorkerId] = set()
         self._next = Instant(0)
         self._is_broken = False
 
     def step(self, now: Instant) -> None:
-        changes = self._exchanges.registry.changes
-        if self._is_broken or (changes == self._seen and now < self._next):
+        registry = self._exchanges.registry
+        names, registry.changed = registry.changed, set()
+        if self._is_broken:
             return
-        self._seen, self._next = changes, Instant(now + LOOK_MS)
+        if now >= self._next:
+            self._next = Instant(now + LOOK_MS)
+            workers = self._exchanges.workers.items()
+            silent = {name for name, worker in workers if registry.is_silent(worker, now)}
+            names |= silent ^ self._silent
+            self._silent = silent
+        if not names and self._known is not None:
+            return
         try:
-            self._note(now)
+            self._note(names, now)
         except OSError:
             self._is_broken = True
 
     def next_due(self) -> Instant:
-        return NEVER
+        """Nothing announces that somebody falls silent."""
+        may_be_silent = self._exchanges.registry.term_ms and self._exchanges.workers
+        return self._next if may_be_silent and not self._is_broken else NEVER
 
-    def _note(self, now: Instant) -> None:
+    def leave(self) -> None:
+        """The workers end with this process, and it ends now."""
+        if self._known and not self._is_broken:
+            position, now = int(self._coordinator.state.position), self._coordinator.now()
+            try:
+                self._book.write(_encode(Note(position, now, name)) for name in self._known)
+            except OSError:
+                self._is_broken = True
+
+    def _note(self, names: set[WorkerId], now: Instant) -> None:
         position = int(self._coordinator.state.position)
-        stands = {str(worker.worker): self._stand(worker) for worker in self._present()}
+        workers = self._exchanges.workers
         notes: list[Note] = []
-        path = self._folder / FILE
-        if self._known is None or _size(path) > MOST_BYTES:
+        if self._known is None or self._book.is_full():
             if self._known is not None:
-                os.replace(path, self._folder / FORMER)
+                self._book.begin_anew()
             notes.append(Note(position, now))
-            self._known = {}
-        for name in [name for name in self._known if name not in stands]:
-            notes.append(Note(position, now, name))
-        for name, stand in stands.items():
-            if self._known.get(name) != stand:
+            self._known, names = {}, set(workers)
+        for name in sorted(names):
+            stand = self._stand(workers.get(name), now)
+            if stand == self._known.get(name):
+                continue
+            if stand is None:
+                del self._known[name]
+                notes.append(Note(position, now, name))
+            else:
+                self._known[name] = stand
                 notes.append(Note(position, now, name, *stand))
         if notes:
-            with path.open("ab") as file:
-                # A line that a crash cut short ends here.
-                file.write(b"".join(b"\n" + _encode(note) for note in notes))
-        self._known = stands
+            self._book.write(map(_encode, notes))
 
-    def _present(self) -> list[Worker]:
-        known = self._exchanges.workers.values()
-        return [worker for worker in known if worker.capacity.slots and not worker.has_left]
-
-    def _stand(self, worker: Worker) -> Stand:
+    def _stand(self, worker: Worker | None, now: Instant) -> Stand | None:
+        if worker is None or worker.has_left or not worker.capacity.slots:
+            return None
         standing = DRAINING if worker.draining else OPEN
-        if not self._exchanges.registry.is_alive(worker):
+        if self._exchanges.registry.is_silent(worker, now):
             standing = SILENT
         attributes = () if worker.hello is None else worker.hello.attributes
         return worker.incarnation, standing, worker.capacity, attributes
@@ -131,21 +143,9 @@ def _worker(note: Note) -> Worker:
 
 
 def _read(folder: Path) -> Iterator[Note]:
-    for name in (FORMER, FILE):
+    for line in Notebook(folder, FILE).lines():
         try:
-            lines = (folder / name).read_bytes().splitlines()
-        except FileNotFoundError:
+            yield _decode(line)
+        except msgspec.DecodeError:
+            # Empty, or cut short by a crash: what was noted next is whole.
             continue
-        for line in lines:
-            try:
-                yield _decode(line)
-            except msgspec.DecodeError:
-                # Empty, or cut short by a crash: what was noted next is whole.
-                continue
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -5,9 +5,12 @@ from typing import Final
 
 from holdfast.core.ids import Index, JobId
 from holdfast.core.job import Job
-from holdfast.core.ready import Row
+from holdfast.core.ready import Row, count_leasable
 from holdfast.core.shape import Shape, shape_of
+from holdfast.core.state import State
+from holdfast.core.task import FRESH
 from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.reasons import MOST_AHEAD
 
 MOST_BEFORE: Final = 10
 
@@ -19,7 +22,7 @@ class Foresight:
         for seat in outlook.seats:
             seat.is_listening = True
         self._ranks = {_key(row): outlook.rank_of(row) for row in outlook.rows}
-        self._counts = {_key(row): row.count for row in outlook.rows}
+        self._now = outlook.now
         self._plan = plan(outlook)
         self.placed: dict[JobId, set[Index]] = {}
         for pick in self._plan.picks:
@@ -32,7 +35,7 @@ class Foresight:
 
     def before(self, job: Job) -> tuple[JobId, ...]:
         """The jobs that found no room and go before this one."""
-        rank = self._ranks.get((job.spec.priority, shape_of(job)), job.spec.priority)
+        rank = self._rank_of(job)
         found = [
             row.head.job_id
             for row in self._plan.waiting
@@ -40,11 +43,26 @@ class Foresight:
         ]
         return tuple(found[:MOST_BEFORE])
 
-    def ahead(self, job: Job) -> int:
-        """How many jobs stand in rows of a higher rank."""
-        mine = (job.spec.priority, shape_of(job))
-        rank = self._ranks.get(mine, job.spec.priority)
-        return sum(self._counts[key] for key, other in self._ranks.items() if other > rank)
+    def ahead(self, state: State, job: Job, index: Index) -> int:
+        """How many tasks that could be leased go before this one, counted up to a bound: those of
+        a higher rank, at the same rank those of jobs that came before, and its own elder
+        siblings."""
+        mine, now = self._rank_of(job), self._now
+        found = job.states.count(FRESH, 0, index)
+        for key, rank in self._ranks.items():
+            for job_id in state.ready.queues.get(key, ()) if rank >= mine else ():
+                other = state.jobs.get(job_id)
+                if rank == mine and other is not None and other.position >= job.position:
+                    # The others of this line came later still.
+                    break
+                if other is not None and other is not job:
+                    found += count_leasable(other, now, MOST_AHEAD)
+                if found >= MOST_AHEAD:
+                    return MOST_AHEAD
+        return found
+
+    def _rank_of(self, job: Job) -> int:
+        return self._ranks.get((job.spec.priority, shape_of(job)), job.spec.priority)
 
     def ends_on(self, job: Job) -> tuple[str, ...]:
         """The workers where attempts would be ended for it."""

@@ -14,7 +14,15 @@ from holdfast.coordinator.inspect import HistoryGone, Told
 from holdfast.coordinator.views import View, rfc3339, task_view, time_of
 from holdfast.core import events as e
 from holdfast.core.attempt import AttemptStatus
-from holdfast.core.ids import NEVER, NOWHERE, Index, JobId, Position, attempt_name
+from holdfast.core.ids import (
+    NEVER,
+    NOWHERE,
+    Index,
+    JobId,
+    Position,
+    attempt_name,
+    parse_task_name,
+)
 from holdfast.core.job import Job, state_of
 from holdfast.core.state import State
 from holdfast.core.task import Task, TaskState
@@ -160,6 +168,28 @@ def _thread_in(told: Told, job_id: str, index: int) -> Position:
     return NOWHERE
 
 
+def fate_told(past: Past, name: str, position: Position) -> str:
+    """What the record at this position says of how a task (`JOB/INDEX`) ended; empty where
+    nothing, or where it is no longer kept."""
+    parsed = parse_task_name(name)
+    if parsed is None or position == NOWHERE:
+        return ""
+    try:
+        told = past.told(position)
+    except HistoryGone:
+        return ""
+    job_id, index = parsed
+    ended = _end_in(told, job_id, index)
+    if ended is not None and isinstance(ended.fate, e.End):
+        return _first_line(ended.fate.error) or ended.fate.reason
+    return _stop_in(told, job_id, index) or ""
+
+
+def _first_line(error: str) -> str:
+    lines = error.strip().splitlines()
+    return lines[0] if lines else ""
+
+
 def _stopped(past: Past, job: Job, index: Index) -> str | None:
     """Why a task ended without an attempt of its own ending: it was stopped while it waited."""
     position = last_end(job, index)
@@ -169,10 +199,14 @@ def _stopped(past: Past, job: Job, index: Index) -> str | None:
         told = past.told(position)
     except HistoryGone:
         return None
+    return _stop_in(told, job.job_id, index)
+
+
+def _stop_in(told: Told, job_id: str, index: int) -> str | None:
     for event in told.record.events:
         if not isinstance(event, e.TasksKilled | e.TasksUnschedulable):
             continue
-        if event.job_id == job.job_id and any(s.first <= index <= s.last for s in event.spans):
+        if event.job_id == job_id and any(s.first <= index <= s.last for s in event.spans):
             return event.cause if isinstance(event, e.TasksKilled) else event.reason
     return None
 

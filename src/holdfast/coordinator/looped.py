@@ -29,6 +29,7 @@ class LoopEngine:
         self._turns = Turns(coordinator, self._writer.write)
         self._turn: asyncio.Handle | None = None
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
         self._drained: asyncio.Event | None = None
 
     @property
@@ -95,10 +96,19 @@ class LoopEngine:
         self._set_alarm()
 
     def _set_alarm(self) -> None:
-        self._cancel_alarm()
         patience = self._turns.patience_s()
-        if patience is not None:
-            self._alarm = self._loop.call_later(patience, self.soon)
+        if patience is None:
+            self._cancel_alarm()
+            return
+        due = self._loop.time() + patience
+        # One that rings too soon costs a turn; setting it anew after every turn costs more.
+        if self._alarm is None or due < self._alarm_at:
+            self._cancel_alarm()
+            self._alarm, self._alarm_at = self._loop.call_at(due, self._ring), due
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.soon()
 
     def _cancel_alarm(self) -> None:
         if self._alarm is not None:

@@ -27,18 +27,23 @@ from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.eviction import Eviction
 from holdfast.scheduler.gangs import GangPick
 from holdfast.scheduler.ledger import NAMESPACE, Ledger, Name, names_of
-from holdfast.scheduler.plan import Hurry, Outlook, Pick, plan
+from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.proposals import Hurry, Pick
 from holdfast.scheduler.rates import Rate, Rates
 from holdfast.scheduler.shares import Shares
 from holdfast.wire.exchange import Item, Run
 
 ACTOR: Final = "scheduler"
 
+MOST_PICKS: Final = 4_096
+"""What one round gives out at most: more would keep everybody else waiting for an answer."""
+
 Runs = dict[WorkerId, list[Run]]
 
 
 class Placement:
-    """`workers` are all that are known, dead ones too: what they hold counts until it is over."""
+    """`workers` are all that are known, dead ones too: what they hold counts until it is over.
+    `is_cut`: there was more to give out than one round may, and the next goes on with it."""
 
     def __init__(
         self,
@@ -54,18 +59,22 @@ class Placement:
         self._workers = workers
         self._tell = tell
         self._waits_for_token = False
+        self.most_picks = MOST_PICKS
+        self.is_cut = False
 
     def outlook(
         self,
         able: Iterable[Worker],
         others: Iterable[Worker] = (),
         guests: Iterable[Row] = (),
+        *,
+        is_round: bool = False,
     ) -> Outlook:
         """What a plan is made from: workers that can be given work now, and others that can be as
-        soon as they ask."""
+        soon as they ask. A round goes on with the seats of the one before."""
         now, workers = self._coordinator.now(), self._workers.values()
         known = Known(self._coordinator.state, now, workers, self.paces, self.aging, self.tokens())
-        return outlook_of(known, able, others, guests)
+        return outlook_of(known, able, others, guests, is_round=is_round)
 
     def tokens(self) -> dict[Name, int]:
         """How many of what is bounded in time may start now."""
@@ -79,7 +88,8 @@ class Placement:
 
     def give_out(self, able: Iterable[Worker], others: Iterable[Worker] = ()) -> Runs:
         """Plan once and carry the plan out; what each worker is to be told to run."""
-        outlook = self.outlook(able, others)
+        outlook = self.outlook(able, others, is_round=True)
+        outlook.most_picks = self.most_picks
         made = plan(outlook)
         runs: Runs = {}
         for pick in made.picks:
@@ -95,11 +105,16 @@ class Placement:
             self._hurry(hurry)
         self.aging.note(made.served, outlook.now)
         self._waits_for_token = bool(outlook.rows)
+        # Where nothing was granted, going on at once would lead to the same again.
+        self.is_cut = made.is_cut and bool(runs)
         return runs
 
     def next_due(self) -> Instant:
         """When something may start that must wait now, and that nothing announces."""
-        return self.rates.next_token(self._coordinator.now()) if self._waits_for_token else NEVER
+        now = self._coordinator.now()
+        if self.is_cut:
+            return now
+        return self.rates.next_token(now) if self._waits_for_token else NEVER
 
     def _grant(self, pick: Pick) -> Run | None:
         worker = self._workers[pick.worker]
@@ -215,13 +230,18 @@ def outlook_of(
     able: Iterable[Worker],
     others: Iterable[Worker] = (),
     guests: Iterable[Row] = (),
+    *,
+    is_round: bool = False,
 ) -> Outlook:
     """What a plan is made from. `guests` are rows that are in no line, and that somebody asks
     about."""
     state, now, aging = known.state, known.now, known.aging
     rows = [*state.ready.rows(state.jobs, now, state.paused), *guests]
     is_exact = any(row.shape.preempts for row in rows)
-    seats = [worker.seat(state, is_exact=is_exact) for worker in able]
+    if is_round and not is_exact:
+        seats = [worker.kept_seat(state) for worker in able]
+    else:
+        seats = [worker.seat(state, is_exact=is_exact) for worker in able]
     held = cache(lambda: held_by_all(state, known.workers))
     limits = state.limits
     is_bounded = bool(limits) or any(row.shape.keys for row in rows)
@@ -249,4 +269,9 @@ def ledger_of(
 ) -> Ledger:
     """The bounds that people set, against what is held."""
     limits = state.limits.items()
-    return Ledger({name: limit.running for name, limit in limits if limit.running}, tokens, held)
+    return Ledger(
+        {name: limit.running for name, limit in limits if limit.running},
+        tokens,
+        held,
+        {name: dict(limit.amounts) for name, limit in limits if limit.amounts},
+    )

@@ -3,7 +3,7 @@
 import os
 import random
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 from holdfast.core.ids import Instant
 
@@ -26,9 +26,11 @@ class Faults(Protocol):
         """A named place where a test may make the world fail."""
 
 
+_BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def _boot_ms() -> int:
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime_ns(clock) // 1_000_000
+    return time.clock_gettime_ns(_BOOT) // 1_000_000
 
 
 class SystemClock:

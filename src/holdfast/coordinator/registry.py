@@ -19,13 +19,16 @@ FORGET_MS = 3_600_000
 
 class Registry:
     """`term_ms` zero: workers inside this process, where a later incarnation always follows a
-    dead one. `changes` grows whenever somebody comes, goes or says something new of itself."""
+    dead one. `changed` names everybody who came, went or said something new of itself, until
+    whoever keeps notes of that has taken it."""
 
     def __init__(self, coordinator: Coordinator, term_ms: int) -> None:
         self.workers: dict[WorkerId, Worker] = {}
         self._coordinator = coordinator
-        self._term_ms = term_ms
-        self.changes = 0
+        self.term_ms = term_ms
+        self.changed: set[WorkerId] = set()
+        # Those who deliver anything: a thousand others may be there and must cost nothing.
+        self.deliverers: dict[WorkerId, Worker] = {}
 
     def admit(self, exchange: Exchange) -> Worker | str:
         """Where this incarnation sits, or why it may not."""
@@ -44,17 +47,23 @@ class Registry:
     def is_alive(self, worker: Worker) -> bool:
         """Heard of within a term, or waiting for an answer at this moment, and not gone."""
         silent_ms = self._coordinator.now() - worker.seen_at
-        is_heard = worker.send is not None or silent_ms < self._term_ms
+        is_heard = worker.send is not None or silent_ms < self.term_ms
         return is_heard and not worker.has_left
+
+    def is_silent(self, worker: Worker, now: Instant) -> bool:
+        """Not heard of for a term, without a goodbye. Who is inside this process lives as long as
+        it does."""
+        is_unheard = worker.send is None and now - worker.seen_at >= self.term_ms
+        return is_unheard and self.term_ms > 0 and not worker.has_left
 
     def missed(self, worker: Worker) -> int:
         """How many renewals it has missed since it was last heard of."""
-        half = 0 if worker.has_left else self._term_ms // 2
+        half = 0 if worker.has_left else self.term_ms // 2
         return (self._coordinator.now() - worker.seen_at) // half if half else 0
 
     def prune(self, now: Instant) -> None:
         """Let go of those that are long gone and hold nothing."""
-        if not self._term_ms:
+        if not self.term_ms:
             return
         gone = [
             worker.worker
@@ -62,12 +71,17 @@ class Registry:
             if now - worker.seen_at > FORGET_MS and not worker.has_leases(self._coordinator.state)
         ]
         for name in gone:
-            self.changes += 1
-            del self.workers[name]
+            self.forget(name)
+
+    def forget(self, name: WorkerId) -> Worker | None:
+        """Nobody of this name is known from now on; whom that was, if anybody."""
+        self.changed.add(name)
+        self.deliverers.pop(name, None)
+        return self.workers.pop(name, None)
 
     def _refusal(self, worker: Worker | None, exchange: Exchange) -> str:
         name = exchange.worker
-        if not self._term_ms:
+        if not self.term_ms:
             later = worker is not None and worker.incarnation > exchange.incarnation
             return "a later incarnation of this worker is at work" if later else ""
         if worker is not None:
@@ -101,7 +115,7 @@ class Registry:
 
     def _seat(self, exchange: Exchange) -> Worker:
         fresh = Worker(exchange.worker, exchange.incarnation, exchange.capacity)
-        fresh.term_ms = self._term_ms
+        fresh.term_ms = self.term_ms
         fresh.since = self._coordinator.now()
         # Whoever drained it told a coordinator before this one; the worker remembers.
         fresh.drained = exchange.draining and exchange.worker in self._coordinator.state.cordoned
@@ -114,14 +128,16 @@ class Registry:
             for task in holder.leases.values():
                 fresh.give((task.lease_id,), task.slot, shape_of(jobs[task.job_id]))
         self.workers[exchange.worker] = fresh
-        self.changes += 1
+        self.changed.add(exchange.worker)
         return fresh
 
     def _meet(self, worker: Worker, hello: Hello) -> None:
         if worker.hello == hello:
             return
         worker.hello = hello
-        self.changes += 1
+        if hello.delivers or hello.places:
+            self.deliverers[worker.worker] = worker
+        self.changed.add(worker.worker)
         notice = worker_registered(worker.worker, hello.address or hello.host)
         self._coordinator.notices.append((self._coordinator.now(), notice))
 

@@ -7,9 +7,10 @@ A lease that is over says nothing about the process that runs under it: that end
 What a worker was given counts against it until an exchange of its own names it no more.
 """
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
 from holdfast.core.lease import Holder
@@ -18,6 +19,7 @@ from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.scheduler.plan import run_length
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
+from holdfast.wire.delivery import Parcel
 from holdfast.wire.exchange import (
     Capacity,
     Exchange,
@@ -25,6 +27,7 @@ from holdfast.wire.exchange import (
     Lingering,
     Progress,
     Reply,
+    Run,
     Verdict,
 )
 
@@ -34,14 +37,25 @@ GRANTED_SLACK = 256
 """How many leases that are long gone may be remembered before somebody sweeps."""
 
 
+class Stand(Struct):
+    """What was made of a worker, and from what: as long as that is the same, so is this."""
+
+    stamp: tuple[object, ...]
+    seat: Seat | None = None
+    free: Amounts = field(default_factory=Amounts)
+    open_slots: list[int] = []
+    tally: dict[Shape, int] | None = None
+    is_clean: bool | None = None
+
+
 class Worker(Struct):
     """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
-    `stops`, `recalls` and `kept` are the answer being put together for exchange `number`, which
-    goes to `send`. `drained`: an operator wants it to take nothing more, as long as it is cordoned.
-    `has_left`: it said goodbye.
+    `stops`, `recalls`, `kept`, `runs`, `parcels` and `removable` are the answer being put together
+    for exchange `number`, which goes to `send`. `drained`: an operator wants it to take nothing
+    more, as long as it is cordoned. `has_left`: it said goodbye.
     `granted` is the slot and the shape of each lease it was given and may still run under, `last`
     the shape that each slot was given last. `progress` is what attempts said last of how far they
-    are, and when."""
+    are, and when. `stand` is what rounds go on with."""
 
     worker: WorkerId
     incarnation: int
@@ -60,6 +74,8 @@ class Worker(Struct):
     recalls: tuple[LeaseId, ...] = ()
     kept: tuple[LeaseId, ...] = ()
     removable: tuple[LeaseId, ...] = ()
+    runs: tuple[Run, ...] = ()
+    parcels: tuple[Parcel, ...] = ()
     asked: frozenset[LeaseId] = frozenset()
     held: frozenset[LeaseId] = frozenset()
     lingering: tuple[Lingering, ...] = ()
@@ -72,6 +88,7 @@ class Worker(Struct):
     seen_at: Instant = NEVER
     answered_at: Instant = NEVER
     progress: dict[LeaseId, tuple[Progress, Instant]] = {}
+    stand: Stand | None = None
 
     def says_news(self, exchange: Exchange) -> bool:
         """Whether it is another worker than it was: larger, smaller, leaving."""
@@ -103,6 +120,12 @@ class Worker(Struct):
             self.granted = {lease: it for lease, it in self.granted.items() if lease in kept}
         self.granted.update(dict.fromkeys(leases, (slot, shape)))
         self.last[slot] = shape
+
+    def owe(self, runs: Iterable[Run]) -> None:
+        """It hears of these with its next answer. They are on their way from now on."""
+        leases = frozenset([item.lease_id for run in runs for item in run.items])
+        self.unseen = (*self.unseen, (self.number, leases))
+        self.runs = (*self.runs, *runs)
 
     def known(self) -> frozenset[LeaseId]:
         """What it holds, and what is on its way to it."""
@@ -138,6 +161,49 @@ class Worker(Struct):
         if not self.capacity.slots:
             return False
         return not (self.has_leases(state) or self.lingering or self.clung_to(state))
+
+    def kept_seat(self, state: State) -> Seat:
+        """The same as `seat`, save since when each attempt runs; made anew only where something has
+        changed, or a plan has used the former. A thousand workers idle beside one that reports."""
+        stand = self._stand(state)
+        seat = stand.seat
+        if seat is None or seat.is_used:
+            seat = stand.seat = self.seat(state)
+            stand.free, stand.open_slots = seat.free.copy(), seat.open_slots.copy()
+        else:
+            seat.clear(stand.free, stand.open_slots)
+        return seat
+
+    def is_clean(self, state: State) -> bool:
+        """Whether all that it holds, and all that is on its way to it, is its own."""
+        stand = self._stand(state)
+        if stand.is_clean is None:
+            stand.is_clean = not self.clung_to(state)
+        return stand.is_clean
+
+    def tally(self, state: State) -> dict[Shape, int]:
+        """How many slots something runs or waits in, of each shape. Where it holds more than
+        anybody here remembers, what is recorded counts all the same."""
+        stand = self._stand(state)
+        if stand.tally is None:
+            held = self.held_slots(state)
+            if held is None:
+                bare = Worker(self.worker, self.incarnation, Capacity(0, 0, 0, 0))
+                held = bare.held_slots(state) or {}
+            shapes = (slot.shape for slot in held.values() if slot.shape is not None)
+            stand.tally = dict(Counter(shapes))
+        return stand.tally
+
+    def _stand(self, state: State) -> Stand:
+        holder = state.holders.get((self.worker, self.incarnation))
+        # What was granted, and in which slots, changes with what is held or is on its way.
+        stamp = (
+            holder, 0 if holder is None else holder.changes, self.capacity, self.hello,
+            self.occupied, self.lingering, self.held, self.unseen, self.send is None, self.term_ms,
+        )  # fmt: skip
+        if self.stand is None or self.stand.stamp != stamp:
+            self.stand = Stand(stamp)
+        return self.stand
 
     def seat(self, state: State, *, is_exact: bool = False) -> Seat:
         """What is free: all there is without the slots of its leases, and without those of what is
@@ -258,14 +324,9 @@ def held_by_all(state: State, known: Iterable[Worker]) -> dict[Shape, int]:
     workers = {(worker.worker, worker.incarnation): worker for worker in known}
     found: dict[Shape, int] = {}
     for key in workers.keys() | state.holders.keys():
-        bare = Worker(*key, Capacity(0, 0, 0, 0))
-        held = workers.get(key, bare).held_slots(state)
-        if held is None:
-            # It holds more than anybody here remembers; what is recorded counts all the same.
-            held = bare.held_slots(state) or {}
-        for slot in held.values():
-            if slot.shape is not None:
-                found[slot.shape] = found.get(slot.shape, 0) + 1
+        worker = workers.get(key) or Worker(*key, Capacity(0, 0, 0, 0))
+        for shape, count in worker.tally(state).items():
+            found[shape] = found.get(shape, 0) + count
     return found
 
 
@@ -274,8 +335,13 @@ class Paces:
 
     KEPT = 1024
 
-    def __init__(self) -> None:
-        self._means_us: dict[tuple[str, str], int] = {}
+    def __init__(self, means_us: Mapping[tuple[str, str], int] | None = None) -> None:
+        self._means_us = dict(means_us or {})
+
+    @property
+    def means_us(self) -> Mapping[tuple[str, str], int]:
+        """By kind and target."""
+        return self._means_us
 
     def note(self, spec: JobSpec, ran_ms: list[int]) -> None:
         key = (spec.kind, spec.target)

@@ -1,7 +1,7 @@
 """A coordinator for many programs and machines: folder in, something an event loop can ask."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
@@ -14,7 +14,10 @@ from holdfast.coordinator.feeders import Feeders
 from holdfast.coordinator.fleetnotes import FleetNotes
 from holdfast.coordinator.inspect import Told, told_by, told_in
 from holdfast.coordinator.looped import LoopEngine
+from holdfast.coordinator.pacenotes import PaceNotes
+from holdfast.coordinator.parking import Parking
 from holdfast.coordinator.ports import Faults, NoFaults
+from holdfast.coordinator.promise import Listener
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
@@ -26,7 +29,7 @@ from holdfast.core.errors import OperatingError
 from holdfast.core.ids import NEVER, Instant, Position, WorkerId
 from holdfast.core.record import Record
 from holdfast.core.task import TaskState
-from holdfast.wire.exchange import Exchange, Reply
+from holdfast.wire.exchange import Exchange, Reply, is_empty
 
 T = TypeVar("T")
 
@@ -95,6 +98,7 @@ class Served:
             taken.coordinator, taken.recent, term_ms=term_ms, results=self.results
         )
         self.exchanges.adjust(settings)
+        self._parking = Parking(self.exchanges)
         self.engine = LoopEngine(taken.coordinator, taken.log, faults or NoFaults())
         self.snapshotter = Snapshotter(
             self.log.path,
@@ -114,7 +118,9 @@ class Served:
                 self.ticker,
                 Clockwork(self.coordinator),
                 FleetNotes(self.log.path, self.coordinator, self.exchanges),
+                self._parking,
                 Rounds(self.coordinator, self.exchanges),
+                PaceNotes(self.log.path, self.coordinator, self.exchanges.placement),
                 self.snapshotter,
                 self.growth,
                 Collector(self.bundles, self.coordinator.state),
@@ -122,7 +128,7 @@ class Served:
             )
         )
         self._taken = taken
-        self._asking: dict[WorkerId, tuple[int, int, asyncio.Future[Reply]]] = {}
+        self._asking: dict[WorkerId, tuple[int, int, Listener[Reply]]] = {}
 
     def adjust(self, settings: Settings) -> None:
         """Have other settings hold from now on. What is here already is measured by them when
@@ -151,56 +157,45 @@ class Served:
         """The durable records from `first` to `last`. May be called from any thread."""
         return told_in(self.log.read(first), first, last) if first <= last else iter(())
 
-    async def exchange(
-        self, message: Exchange, park_s: float, gone: Callable[[], Awaitable[None]] | None = None
-    ) -> Reply:
-        """The answer to a worker: at once where there is something to say, else parked until
-        there is, or until `park_s` have passed. `Superseded` where the worker has sent another
-        since, `Left` where `gone` returned first: nobody waits for this answer any more."""
-        answer = self._asked(message)
+    def exchange(self, message: Exchange, park_s: float, tell: Listener[Reply]) -> None:
+        """Have a worker told the answer: at once where there is something to say, else parked
+        until there is, or until `park_s` have passed. It is told `Superseded` where the worker has
+        sent the same again, and `Left` where nobody waits for it any more. `Superseded` is raised
+        where it has sent more already."""
+        worker = message.worker
+        here = (message.incarnation, message.number)
+        known = self.exchanges.workers.get(worker)
+        if known is not None and known.incarnation == here[0] and here[1] < known.number:
+            raise Superseded(message)
+        former = self._asking.get(worker)
+        if former is not None and former[:2] == here:
+            # A repeat takes the answer from whoever asked the same before.
+            former[2](Superseded(message))
+        asking = (*here, tell)
 
         def send(reply: Reply) -> None:
-            if not answer.done():
-                answer.set_result(reply)
-
-        def unpark() -> None:
-            self.exchanges.unpark(message)
-            self.engine.soon()
+            if self._asking.get(worker) is asking:
+                del self._asking[worker]
+            tell(reply)
 
         self.exchanges.take(message, send)
-        self.engine.soon()
-        patience = asyncio.get_running_loop().call_later(park_s, unpark)
-        leaving = None if gone is None else asyncio.ensure_future(gone())
-        if leaving is not None:
-            # Whoever sends the answer awaits it directly: a task begins as soon as it is there.
-            leaving.add_done_callback(lambda _: answer.cancel())
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            # The connection is gone, which proves nothing about the worker: it asks again.
-            self.exchanges.forsake(message)
-            if leaving is not None and leaving.done():
-                raise Left(message) from None
-            raise
-        finally:
-            patience.cancel()
-            if leaving is not None:
-                leaving.cancel()
-            if self._asking.get(message.worker) == (message.incarnation, message.number, answer):
-                del self._asking[message.worker]
+        self._asking[worker] = asking
+        if is_empty(message):
+            self._parking.add(message, self.coordinator.now(), park_s)
+        if self.exchanges.is_at_rest():
+            # What a thousand idle workers say changes nothing, and must cost next to nothing.
+            self.coordinator.settle()
+        else:
+            self.engine.soon()
 
-    def _asked(self, message: Exchange) -> "asyncio.Future[Reply]":
-        """Where the answer will be. A repeat takes it from whoever asked the same before."""
-        here = (message.incarnation, message.number)
-        worker = self.exchanges.workers.get(message.worker)
-        if worker is not None and worker.incarnation == here[0] and here[1] < worker.number:
-            raise Superseded(message)
-        former = self._asking.get(message.worker)
-        if former is not None and former[:2] == here and not former[2].done():
-            former[2].set_exception(Superseded(message))
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._asking[message.worker] = (*here, answer)
-        return answer
+    def forsake(self, message: Exchange) -> None:
+        """The connection of a parked exchange is gone, which proves nothing about the worker: it
+        asks again, and is given nothing before it does."""
+        self.exchanges.forsake(message)
+        asking = self._asking.get(message.worker)
+        if asking is not None and asking[:2] == (message.incarnation, message.number):
+            del self._asking[message.worker]
+            asking[2](Left(message))
 
     def drain_worker(self, name: WorkerId) -> int:
         """Tell a cordoned worker to take nothing more, and ask back everything it has not started;
@@ -227,7 +222,7 @@ class Served:
 
     def lose(self, name: WorkerId, error: str) -> None:
         """A worker is proven dead: whatever it holds ends now."""
-        worker = self.exchanges.workers.pop(name, None)
+        worker = self.exchanges.registry.forget(name)
         state = self.coordinator.state
         known = [key for key, holder in state.holders.items() if holder.leases]
         known += state.debts.blocks
@@ -245,6 +240,7 @@ class Served:
         self.draining = True
         self.exchanges.granting = False
         self.exchanges.unpark_all()
+        self._parking.clear()
         self.engine.soon()
 
     async def close(self) -> None:

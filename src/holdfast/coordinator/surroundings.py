@@ -14,6 +14,7 @@ from msgspec import structs
 
 from holdfast.coordinator.crews import Crew, noted_standings
 from holdfast.coordinator.foresight import Foresight
+from holdfast.coordinator.history import last_end
 from holdfast.coordinator.placement import ledger_of
 from holdfast.coordinator.seats import Worker, held_by_all
 from holdfast.coordinator.views import attempts_made
@@ -44,6 +45,8 @@ from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
 from holdfast.scheduler.ledger import Ledger, Name, names_of
 from holdfast.scheduler.owing import Standing
+from holdfast.scheduler.reasons import listed
+from holdfast.wire.rates import rate_text
 
 MOST_TASKS: Final = 10_000
 """How many tasks with a past are looked at for one job."""
@@ -76,6 +79,16 @@ class Surroundings:
         state.ready.wake(state.jobs, now)
 
     def situation(self, job: Job, index: Index) -> Situation:
+        """A task with its place in the line. Whoever looks at very many does without."""
+        return self._placed(job, index, self._situation(job, index))
+
+    def _placed(self, job: Job, index: Index, here: Situation) -> Situation:
+        look = self._foresight if here.state is TaskState.WAITING else None
+        if look is None:
+            return here
+        return structs.replace(here, ahead=look.ahead(self._state, job, index))
+
+    def _situation(self, job: Job, index: Index) -> Situation:
         task = (job.tasks or {}).get(index)
         state = state_of(job, index)
         # A task with a past, or with a time of its own, no longer waits for that of its job.
@@ -104,12 +117,12 @@ class Surroundings:
         if is_finished(job):
             return ""
         if FRESH in job.states:
-            return self._code(self.situation(job, Index(first_fresh(job, 0))))
+            return self._code(self._situation(job, Index(first_fresh(job, 0))))
         some = list(islice((job.tasks or {}).values(), MOST_LOOKED))
         told = next((task for task in some if task.state is TaskState.WAITING), None)
         if told is None:
             told = max((task for task in some if task.owed), key=_trouble, default=None)
-        return "" if told is None else self._code(self.situation(job, told.index))
+        return "" if told is None else self._code(self._situation(job, told.index))
 
     def codes(self, job: Job) -> Counter[str]:
         """The waiting tasks of a job counted by the most telling reason of each."""
@@ -135,14 +148,14 @@ class Surroundings:
         look = self._foresight
         placed = len(look.placed.get(job.job_id, ())) if look is not None else 0
         if key not in self._rows:
-            here = self.situation(job, Index(first_fresh(job, 0)))
+            here = self._situation(job, Index(first_fresh(job, 0)))
             self._rows[key] = self._code(structs.replace(here, is_next=False))
         # What was placed may have gone meanwhile, and a count below nothing is none.
         return +Counter({"next": placed, self._rows[key]: fresh - placed})
 
     def _split(self, job: Job, index: Index, count: int) -> Iterator[Group]:
         """Of tasks that are alike, those that are next and the others."""
-        here = self.situation(job, index)
+        here = self._situation(job, index)
         look = self._foresight if here.state is TaskState.WAITING else None
         placed = look.placed.get(job.job_id, ()) if look is not None else ()
         kind = _kind_of(job, index, self._now)
@@ -170,15 +183,26 @@ class Surroundings:
 
     def whole(self, job: Job) -> JobSituation:
         if is_finished(job):
-            return JobSituation(
-                job_id=job.job_id, ended=job_state(job).value, reason=job_reason(job)
-            )
+            return self._ended(job)
         found = tuple(
-            group
+            Group(group.count, self._placed(job, index, group.situation))
             for count, index in _groups(job, self._now)
             for group in self._split(job, index, count)
         )
         return JobSituation(job_id=job.job_id, sealed=job.sealed, groups=found)
+
+    def _ended(self, job: Job) -> JobSituation:
+        """How a job ended; where that was not well, a task that shows it, or what it came
+        after."""
+        here = JobSituation(job_id=job.job_id, ended=job_state(job).value, reason=job_reason(job))
+        bad = (TaskState.UNSCHEDULABLE, TaskState.QUARANTINED)
+        found = (job.states.find(state) for state in bad)
+        worst = next((Index(index) for index in found if index >= 0), None)
+        if worst is not None:
+            name, place = task_name(job.job_id, worst), last_end(job, worst)
+            return structs.replace(here, example=name, ended_at=place)
+        dead = [f"the {tie.condition} of {tie.name}" for tie in self._ties(job) if tie.is_dead]
+        return structs.replace(here, how=f"it came after {listed(dead)}") if dead else here
 
     def _waiting(self, here: Situation, job: Job, index: Index) -> Situation:
         shape, task = shape_of(job), (job.tasks or {}).get(index)
@@ -203,7 +227,6 @@ class Surroundings:
             here,
             is_next=look.is_next(job, index),
             before=look.before(job),
-            ahead=look.ahead(job),
             ends_on=look.ends_on(job),
         )
 
@@ -238,8 +261,14 @@ class Surroundings:
     def _reached(self, shape: Shape, needed: int) -> Iterator[Reached]:
         ledger = self._ledger
         for bound in ledger.bounds(shape) if ledger.is_bounded(shape) else ():
-            if bound.left < needed:
-                yield Reached(bound, () if bound.is_rate else self._holders(bound.name))
+            if bound.room >= needed:
+                continue
+            if not bound.is_rate:
+                yield Reached(bound, self._holders(bound.name))
+                continue
+            limit = self._state.limits[bound.name]
+            frees = None if self._crew is None else self._crew.next_start_ms(bound.name)
+            yield Reached(bound, (), rate_text(limit.starts, limit.per_ms), frees)
 
     def _holders(self, name: Name) -> tuple[tuple[str, int], ...]:
         """The jobs that hold what a bound allows, those with most first; found once."""
@@ -267,14 +296,20 @@ class Surroundings:
         by = job.spec.placing.gang_by
         seats = [desk.seat for desk in self.desks or () if desk.standing == OPEN]
         able = [seat for seat in seats if suits(seat, shape)]
-        room = max(
+        rooms = [
             (
-                sum(seat.free.room(shape, len(seat.open_slots)) for seat in group)
-                for group in groups(able, by)
-            ),
-            default=0,
+                sum(seat.free.room(shape, len(seat.open_slots)) for seat in group),
+                sum(seat.total.room(shape, len(seat.slots)) for seat in group),
+            )
+            for group in groups(able, by)
+        ]
+        return Troop(
+            job.count,
+            len(take(job, self._now, job.count)),
+            max((room for room, _ in rooms), default=0),
+            by,
+            max((most for _, most in rooms), default=0),
         )
-        return Troop(job.count, len(take(job, self._now, job.count)), room, by)
 
     @cached_property
     def _foresight(self) -> Foresight | None:

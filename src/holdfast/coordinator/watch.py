@@ -109,11 +109,22 @@ def _now(job: Job) -> JobNow:
     done = is_finished(job)
     return JobNow(
         states=bytes(job.states),
-        ends=array("Q", job.ends or ()),
+        ends=_ends(job),
         sealed=job.sealed,
         ended=job_state(job).value if done else "",
         reason=job_reason(job),
     )
+
+
+def _ends(job: Job) -> "array[int]":
+    """Where each end is recorded. To a watcher a task has ended with its commit, though it owes."""
+    ends = array("Q", job.ends or ())
+    if TaskState.COMMITTED in job.states:
+        ends.frombytes(bytes(ends.itemsize * (len(job.states) - len(ends))))
+        for index, task in (job.tasks or {}).items():
+            if task.state is TaskState.COMMITTED:
+                ends[index] = task.committed
+    return ends
 
 
 def _telling(

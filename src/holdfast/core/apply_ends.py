@@ -78,6 +78,7 @@ def tasks_completed(
 
 def _empty_slots(state: State, holder: Holder, slots: list[int]) -> None:
     """Leases left these slots; a holder goes with its last one."""
+    holder.changes += 1
     for slot in dict.fromkeys(slots):
         left = holder.load[slot] - slots.count(slot)
         if left:

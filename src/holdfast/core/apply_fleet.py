@@ -43,7 +43,7 @@ def queue_resumed(state: State, event: e.QueueResumed, position: Position, at: I
 
 
 def limit_set(state: State, event: e.LimitSet, position: Position, at: Instant) -> None:
-    limit = Limit(event.running, event.starts, event.per_ms, event.weight)
+    limit = Limit(event.running, event.starts, event.per_ms, event.weight, event.amounts)
     state.limits[(event.scope, event.name)] = limit
 
 

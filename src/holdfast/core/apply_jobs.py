@@ -6,6 +6,7 @@ from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
 from holdfast.core.ids import NEVER, Index, Instant, LeaseId, Position
 from holdfast.core.job import (
     BY_PERSON,
+    RETRYABLE,
     Job,
     columns,
     first_fresh,
@@ -19,7 +20,6 @@ from holdfast.core.state import State, SubmitKey
 from holdfast.core.task import (
     ASIDE,
     FRESH,
-    KILLED_BY_LIMIT,
     TRANSITIONS,
     Task,
     TaskState,
@@ -271,7 +271,7 @@ def note_finish(state: State, job: Job) -> None:
     job.due = job.later = None
     if not job.tasks:
         job.tasks = None
-    if not job.quarantined and KILLED_BY_LIMIT not in job.states:
+    if not any(cell in job.states for cell in RETRYABLE):
         job.payloads, job.shared = None, b""
 
 

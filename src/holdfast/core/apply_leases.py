@@ -28,6 +28,7 @@ def leases_granted(state: State, event: e.LeasesGranted, position: Position, at:
     holder = state.holder(event.worker, event.incarnation)
     holder.leases.update(zip(e.lease_ids(event), granted, strict=True))
     holder.load[event.slot] = holder.load.get(event.slot, 0) + count
+    holder.changes += 1
     expires_at = event.expires_at
     if expires_at != NEVER and (holder.soonest == NEVER or expires_at < holder.soonest):
         holder.soonest = expires_at

@@ -48,14 +48,18 @@ class ResumeQueue(Command, frozen=True, kw_only=True):
 
 
 class SetLimit(Command, frozen=True, kw_only=True):
-    """Bound what a namespace, a user or a key has running at once, and starts in `per_ms`."""
+    """Bound what a namespace, a user or a key has running at once, starts in `per_ms`, and takes of
+    a resource. Zero bounds nothing. What is not named (None, an amount left out) stays as it was,
+    unless this `replaces` all that was set."""
 
     scope: str
     name: str
-    running: int = 0
-    starts: int = 0
-    per_ms: int = 0
-    weight: int = 1
+    running: int | None = None
+    starts: int | None = None
+    per_ms: int | None = None
+    weight: int | None = None
+    amounts: tuple[tuple[str, int], ...] = ()
+    replaces: bool = False
 
 
 class ClearLimit(Command, frozen=True, kw_only=True):

@@ -61,7 +61,8 @@ class QueueResumed(Event, frozen=True, kw_only=True):
 
 class LimitSet(Event, frozen=True, kw_only=True):
     """All that a namespace, a user or a key has running is bounded: so many tasks at once, so many
-    starts in `per_ms`; zero for no bound. `weight` is a namespace's part in fair shares."""
+    starts in `per_ms`; zero for no bound. `weight` is a namespace's part in fair shares; `amounts`
+    is how much of a resource its tasks may take together."""
 
     scope: str
     name: str
@@ -69,6 +70,7 @@ class LimitSet(Event, frozen=True, kw_only=True):
     starts: int
     per_ms: int
     weight: int
+    amounts: tuple[tuple[str, int], ...] = ()
 
 
 class LimitCleared(Event, frozen=True, kw_only=True):

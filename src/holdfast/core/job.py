@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, MutableSequence, Sequence
 from enum import StrEnum
 from itertools import repeat
-from typing import cast
+from typing import Final, cast
 
 from msgspec import Struct
 
@@ -174,9 +174,12 @@ def columns(job: Job) -> tuple["array[int]", "array[int]"]:
     return attempts, ends
 
 
+RETRYABLE: Final = (TaskState.QUARANTINED, KILLED_BY_LIMIT, TaskState.UNSCHEDULABLE)
+"""The cells of tasks that a manual retry may send back."""
+
+
 def retryable(job: Job, index: Index) -> bool:
-    """Whether a manual retry may send this task back."""
-    return job.states[index] in (TaskState.QUARANTINED, KILLED_BY_LIMIT)
+    return job.states[index] in RETRYABLE
 
 
 def is_fresh_run(job: Job, indices: tuple[Index, ...]) -> bool:

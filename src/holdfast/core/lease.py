@@ -41,7 +41,7 @@ class Holder(Struct):
     """One incarnation of a worker, as far as it holds anything. Derived, never written.
 
     `load` counts the leases of each slot; `soonest` is a lower bound of the expiries, so that a
-    tick passes by a holder with nothing due.
+    tick passes by a holder with nothing due. `changes` counts how often leases came or went.
     """
 
     worker: WorkerId
@@ -49,8 +49,10 @@ class Holder(Struct):
     leases: dict[LeaseId, Task]
     load: dict[int, int]
     soonest: Instant = NEVER
+    changes: int = 0
 
     def add(self, task: Task) -> None:
+        self.changes += 1
         self.leases[task.lease_id] = task
         self.load[task.slot] = self.load.get(task.slot, 0) + 1
         if task.expires_at != NEVER and (self.soonest == NEVER or task.expires_at < self.soonest):

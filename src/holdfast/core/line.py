@@ -56,6 +56,21 @@ class Line:
         if len(piece.ids) > PIECE_MOST:
             pieces.insert(place + 1, piece.split())
 
+    def extend(self, positions: list[Position], ids: list[JobId]) -> None:
+        """The same as `add` for each of them: a million come back at a restart."""
+        if not ids:
+            return
+        here = [position for piece in self._pieces for position in piece.positions]
+        if sorted(positions) != positions or (here and here[-1] > positions[0]):
+            ages, names = [*here, *positions], [*self, *ids]
+            # Equals stay as they came.
+            order = sorted(range(len(ages)), key=ages.__getitem__)
+            positions, ids = [ages[place] for place in order], [names[place] for place in order]
+            self._pieces = []
+        for start in range(0, len(ids), PIECE_MOST):
+            stop = start + PIECE_MOST
+            self._pieces.append(Piece(positions[start:stop], ids[start:stop]))
+
     def first(self) -> JobId:
         return self._pieces[0].ids[0]
 

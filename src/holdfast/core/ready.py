@@ -6,14 +6,15 @@ came back stand in the job's own `due`, or in `later` until their time.
 """
 
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import cast
 
-from holdfast.core.ids import NEVER, Index, Instant, JobId
+from holdfast.core.ids import NEVER, Index, Instant, JobId, Position
 from holdfast.core.job import Job, first_fresh
 from holdfast.core.line import Line
 from holdfast.core.shape import Shape, has_own_slots, shape_of
+from holdfast.core.spec import JobSpec
 from holdfast.core.task import ASIDE, FRESH, Task
 
 
@@ -21,7 +22,7 @@ class Row:
     """The jobs of one priority and shape that have something to lease, oldest first: one row to
     whoever places them. `head` is the next of them; there is none left where it is nothing."""
 
-    __slots__ = ("_jobs", "_now", "_queue", "_rest", "count", "head", "priority", "shape")
+    __slots__ = ("_ahead", "_jobs", "_now", "_rest", "count", "head", "priority", "shape")
 
     def __init__(
         self,
@@ -32,34 +33,53 @@ class Row:
     ) -> None:
         self.priority, self.shape = key
         self.count = len(queue)
-        self._queue = queue
         self._jobs, self._now = jobs, now
         self._rest = iter(queue)
-        self.head: Job | None = None
-        self.advance()
+        # Those behind the head that somebody has looked at already.
+        self._ahead: deque[Job] = deque()
+        self.head = self._find()
 
     def advance(self) -> None:
-        """On to the next job. Grants may be applied meanwhile; nothing may be put in line."""
+        """On to the next job."""
+        self.head = self._ahead.popleft() if self._ahead else self._find()
+
+    def singles(self, most: int) -> list[Job]:
+        """The head and those right behind it, as far as each is one task that never was leased."""
+        found: list[Job] = []
+        for job in self._from_head():
+            if len(found) >= most or not _is_single(job):
+                break
+            found.append(job)
+        return found
+
+    def waiting(self, most: int) -> int:
+        """How many tasks can be leased, of the head and all behind it, counted up to `most`."""
+        found = 0
+        for job in self._from_head():
+            found += 1 if _is_single(job) else count_leasable(job, self._now, most)
+            if found >= most:
+                return most
+        return found
+
+    def _from_head(self) -> Iterator[Job]:
+        """The head and all behind it; nobody moves on."""
+        if self.head is None:
+            return
+        yield self.head
+        yield from tuple(self._ahead)
+        while (job := self._find()) is not None:
+            self._ahead.append(job)
+            yield job
+
+    def _find(self) -> Job | None:
+        """The next in line with something to lease. Nothing may be put in line, and nothing
+        leased, as long as this goes on."""
         jobs, now = self._jobs, self._now
         for job_id in self._rest:
             job = jobs.get(job_id)
             if job is not None and has_leasable(job, now):
-                self.head = job
-                return
-        self.head = None
-
-    def waiting(self, most: int) -> int:
-        """How many tasks can be leased, of the head and all behind it, counted up to `most`."""
-        found, head = 0, self.head
-        is_behind = False
-        for job_id in self._queue if head is not None else ():
-            job = self._jobs.get(job_id)
-            is_behind = is_behind or job is head
-            if is_behind and job is not None:
-                found += count_leasable(job, self._now, most)
-            if found >= most:
-                return most
-        return found
+                return job
+        return None
 
 
 def row_of(job: Job, now: Instant) -> Row:
@@ -86,15 +106,25 @@ class ReadyQueue:
         self._queue_of(job).add(job.position, job.job_id)
 
     def offer_all(self, jobs: Iterable[Job]) -> None:
-        """Offer a million at a restart, oldest first: neighbours of one spec share the look for
-        their line."""
-        spec, queue = None, None
+        """Offer a million at a restart: those of one spec look for their line once, and go there
+        together."""
+        groups: dict[JobSpec, tuple[list[Position], list[JobId]]] = {}
+        lines: list[tuple[Line, list[Position], list[JobId]]] = []
         for job in jobs:
-            if queue is None or job.spec is not spec or has_own_slots(job):
-                spec, queue = job.spec, self._queue_of(job)
-            if not job.queued:
-                job.queued = True
-                queue.add(job.position, job.job_id)
+            if job.queued:
+                continue
+            group = groups.get(job.spec)
+            if group is None:
+                if has_own_slots(job):
+                    self.offer(job)
+                    continue
+                group = groups[job.spec] = ([], [])
+                lines.append((self._queue_of(job), *group))
+            job.queued = True
+            group[0].append(job.position)
+            group[1].append(job.job_id)
+        for line, positions, ids in lines:
+            line.extend(positions, ids)
 
     def _queue_of(self, job: Job) -> Line:
         key = (job.spec.priority, shape_of(job))
@@ -158,6 +188,11 @@ def _leave(job: Job | None) -> None:
         job.queued = False
 
 
+def _is_single(job: Job) -> bool:
+    """Whether a job that has something to lease is one task that never was leased."""
+    return len(job.states) == 1 and not job.due
+
+
 def is_begun(job: Job, now: Instant) -> bool:
     """Whether the job's own time has come. It is about its fresh tasks: one with a record was
     leased before, or was given a time of its own."""
@@ -169,14 +204,14 @@ def has_leasable(job: Job, now: Instant) -> bool:
         return False
     if job.cursor < len(job.states) and is_begun(job, now):
         return True
-    return any(_is_due(job, index, now) for index in job.due or ())
+    return any(_is_due(job, index, now) for index in job.due) if job.due else False
 
 
 def count_leasable(job: Job, now: Instant, most: int) -> int:
     """How many tasks of one job can be leased, counted up to `most`."""
     if job.blocked:
         return 0
-    found = len({index for index in job.due or () if _is_due(job, index, now)})
+    found = len({index for index in job.due if _is_due(job, index, now)}) if job.due else 0
     if job.cursor < len(job.states) and is_begun(job, now):
         # A million cells are not counted where the next few are enough.
         near = job.states.count(FRESH, job.cursor, job.cursor + most)

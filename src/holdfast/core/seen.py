@@ -29,7 +29,7 @@ MOVES: Final[dict[type[e.Event], tuple[tuple[str, ...], str]]] = {
     e.TasksUnschedulable: ((WAITING,), UNSCHEDULABLE),
     e.TaskRescheduled: ((WAITING,), WAITING),
     e.TaskDue: ((WAITING,), WAITING),
-    e.TasksRetried: ((QUARANTINED, KILLED), WAITING),
+    e.TasksRetried: ((QUARANTINED, KILLED, UNSCHEDULABLE), WAITING),
 }
 """Every way a task may go, written down a second time. A test compares it with the table."""
 

@@ -54,12 +54,15 @@ class Request(Struct, frozen=True, gc=False):
 
 class Limit(Struct, frozen=True, array_like=True, gc=False):
     """How much a namespace, a user or a key may have running, and start in a while; zero: no bound.
-    `weight` is a namespace's part in fair shares."""
+    `weight` is a namespace's part in fair shares. `amounts` is how much of a resource its tasks
+    may take together, counted as their specs count it: `cpus` and named resources in thousandths,
+    `memory` in bytes, `gpus`."""
 
-    running: int
-    starts: int
-    per_ms: int
-    weight: int
+    running: int = 0
+    starts: int = 0
+    per_ms: int = 0
+    weight: int = 1
+    amounts: tuple[tuple[str, int], ...] = ()
 
 
 class State:

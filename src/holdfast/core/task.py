@@ -81,7 +81,7 @@ TRANSITIONS: Final[Mapping[TaskState, Mapping[type[e.Event], TaskState]]] = {
     TaskState.QUARANTINED: {e.TasksRetried: TaskState.WAITING},
     # Only what a limit killed comes back; what a person killed stays (see the cells below).
     TaskState.KILLED: {e.TasksRetried: TaskState.WAITING},
-    TaskState.UNSCHEDULABLE: {},
+    TaskState.UNSCHEDULABLE: {e.TasksRetried: TaskState.WAITING},
 }
 
 # The cell: the state in the low three bits, and one bit for what the state alone does not tell.

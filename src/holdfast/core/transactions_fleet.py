@@ -36,7 +36,8 @@ def _queue_resumed(event: e.QueueResumed, record: Record) -> Iterator[Action]:
 
 def _limit_set(event: e.LimitSet, record: Record) -> Iterator[Action]:
     bounds: Details = {"running": event.running, "starts": event.starts, "per_ms": event.per_ms}
-    yield Action("limit_set", f"{event.scope}:{event.name}", {**bounds, "weight": event.weight})
+    bounds |= {"weight": event.weight, **dict(event.amounts)}
+    yield Action("limit_set", f"{event.scope}:{event.name}", bounds)
 
 
 def _limit_cleared(event: e.LimitCleared, record: Record) -> Iterator[Action]:

@@ -1,15 +1,15 @@
 """Rows that found no room: what is ended or asked back for them, and what is kept for them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from holdfast.core.ids import Instant
+from holdfast.core.ids import Instant, WorkerId
 from holdfast.core.job import Job
 from holdfast.core.shape import Shape
 from holdfast.scheduler.claims import claim, claim_all, claim_one, gang_group
 from holdfast.scheduler.eviction import Ends, Eviction, Places, ends_for
-from holdfast.scheduler.fit import suits
+from holdfast.scheduler.fit import Choice, suits
 from holdfast.scheduler.gangs import groups
-from holdfast.scheduler.line import NOBODY, Demand, Line
+from holdfast.scheduler.line import COUNTED, NOBODY, Demand, Line
 from holdfast.scheduler.seats import Seat
 from holdfast.scheduler.shares import Shares
 
@@ -29,20 +29,35 @@ class Backlog:
         self.evictions: list[Eviction] = []
         self.hurried: Places = []
         self._seats, self._placeable = seats, placeable
+        self._choices: dict[bool, Choice] = {}
         # The least urgent are asked back first, and looked at no longer than there are any.
         self._queued = sorted(queued, key=lambda place: -place[1].rank)
         self._shares, self._allowed, self._now = shares, allowed, now
         self._blocked: list[Line] = []
         # A namespace keeps room for one task at a time from its equals.
         self._claimants: set[str] = set()
+        self._reserved: tuple[Line, int] | None = None
         self._members: dict[Shape, Places] | None = None
+
+    def reserve(self, line: Line) -> None:
+        """There is no room for this row, which waiting has lifted. The first of all such rows keeps
+        room for one task, or for its gang, from everybody behind it; that is what its waiting is
+        worth, since a row that is served begins again. The others have their turns after it."""
+        demand = next(self._demands(line), None)
+        if self._reserved is not None or demand is None:
+            return
+        wanted = demand.count if line.shape.gang else 1
+        claimed = claim_all(line.shape, wanted, self._able(line, demand))
+        if claimed:
+            self._reserved = (line, claimed)
+            self._hurry(line, wanted)
 
     def block(self, line: Line) -> None:
         """There is no room for this row: it waits, and those behind it leave it some."""
         self._blocked.append(line)
         if line.shape.preempts:
             self._evict(line)
-        self._hurry(line)
+        self._hurry(line, COUNTED)
         namespace = line.shape.namespace
         if self._shares is not None and namespace not in self._claimants:
             demand = next(self._demands(line), None)
@@ -69,6 +84,8 @@ class Backlog:
 
     def _claim(self, line: Line, contested: list[Seat]) -> None:
         shape, owed = line.shape, 0
+        if self._reserved is not None and self._reserved[0] is line:
+            owed = self._reserved[1]
         for seat, count in line.promised:
             owed += claim(seat, shape, count)
         for demand in self._demands(line):
@@ -78,7 +95,8 @@ class Backlog:
             able = self._able(line, demand)
             if not shape.gang:
                 # What is free and was kept from it by its equals is the first to be kept for it.
-                for seat in self._suited(line, demand, contested):
+                suited = (seat for seat in contested if suits(seat, shape))
+                for seat in _without(demand.avoid, suited):
                     room = seat.free.room(shape, len(seat.open_slots))
                     wanted -= claim(seat, shape, min(wanted, room))
             if wanted > 0:
@@ -86,21 +104,22 @@ class Backlog:
 
     def _able(self, line: Line, demand: Demand) -> list[Seat]:
         """The workers whose room it waits for."""
-        if line.shape.gang:
-            return gang_group(line, demand.count, self._suited(line, demand, self._seats))
-        return self._suited(line, demand, self._placeable)
+        is_gang = line.shape.gang
+        choice = self._choices.get(is_gang)
+        if choice is None:
+            choice = self._choices[is_gang] = Choice(self._seats if is_gang else self._placeable)
+        able = choice.suited(line.shape)
+        if demand.avoid != NOBODY:
+            able = _without(demand.avoid, able)
+        return gang_group(line, demand.count, able) if is_gang else able
 
-    def _suited(self, line: Line, demand: Demand, seats: Sequence[Seat]) -> list[Seat]:
-        shape, avoid = line.shape, demand.avoid
-        return [seat for seat in seats if seat.worker != avoid and suits(seat, shape)]
-
-    def _hurry(self, line: Line) -> None:
+    def _hurry(self, line: Line, most: int) -> None:
         """Ask back what has not begun in slots of a lower rank, as many as the row may need."""
         rank = line.asker.rank
         if not self._queued or self._queued[-1][1].rank >= rank:
             return
         for demand in self._demands(line):
-            wanted = demand.count
+            wanted = min(demand.count, most)
             passed: Places = []
             while wanted > 0 and self._queued and self._queued[-1][1].rank < rank:
                 seat, slot = self._queued.pop()
@@ -117,18 +136,18 @@ class Backlog:
             return
         for demand in self._demands(line):
             ends = self._ends(line, demand)
+            for seat, slot in (*ends.slots, *ends.fallen):
+                slot.leaving = seat.is_used = True
             for seat, slot in ends.slots:
-                slot.leaving = True
                 self.evictions.append(
                     Eviction(seat.worker, seat.incarnation, slot.number, job.job_id)
                 )
-            for _, slot in ends.fallen:
-                slot.leaving = True
             left = demand.count
             for seat, count in ends.rooms:
                 count = min(count, left)
                 left -= count
                 if count:
+                    seat.is_used = True
                     seat.promised.append((line.shape, count))
                     line.promised.append((seat, count))
 
@@ -137,7 +156,7 @@ class Backlog:
         job = line.job
         seats = self._seats
         if demand.avoid != NOBODY:
-            seats = [seat for seat in seats if seat.worker != demand.avoid]
+            seats = _without(demand.avoid, seats)
         is_gang = line.shape.gang
         by = job.spec.placing.gang_by if job is not None else ""
         found = [
@@ -156,3 +175,7 @@ class Backlog:
                     if slot.shape is not None and slot.shape.gang:
                         self._members.setdefault(slot.shape, []).append((seat, slot))
         return self._members
+
+
+def _without(avoided: WorkerId, seats: Iterable[Seat]) -> list[Seat]:
+    return [seat for seat in seats if seat.worker != avoided]

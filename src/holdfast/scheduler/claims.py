@@ -1,7 +1,6 @@
 """Keeping room for a row that cannot be placed yet, on the workers where it will fit soonest."""
 
-from collections.abc import Iterable, Sequence
-from heapq import nsmallest
+from collections.abc import Sequence
 
 from holdfast.core.shape import Shape
 from holdfast.scheduler.gangs import groups
@@ -10,31 +9,35 @@ from holdfast.scheduler.seats import Claim, Seat
 from holdfast.scheduler.shares import Shares
 
 
-def claim_one(line: Line, seats: Iterable[Seat], shares: Shares) -> bool:
+def claim_one(line: Line, seats: Sequence[Seat], shares: Shares) -> bool:
     """Among equals: room for one task on the nearest of these seats, from namespaces that hold
     more; whether there is one."""
     shape = line.shape
-    near = min(seats, key=lambda seat: distance(seat, shape), default=None)
-    if near is None:
+    if not seats:
         return False
+    away = distances(seats, shape)
+    near = seats[away.index(min(away))]
     share = shares.of(shape.namespace) + shares.of_one(shape)
     near.claims.append(Claim(line.asker.rank, shape, 1, share))
     return True
 
 
-def claim_all(shape: Shape, wanted: int, seats: Sequence[Seat]) -> None:
+def claim_all(shape: Shape, wanted: int, seats: Sequence[Seat]) -> int:
     """Against everything less urgent: room for so many tasks on the nearest of these seats, which
-    suit the shape."""
+    suit the shape. For how many there will be some."""
     # Where all is kept already, for something more urgent still, there is nothing to claim.
     able = [seat for seat in seats if seat.open_slots or not seat.is_barred]
-    if wanted < len(able):
-        able = nsmallest(wanted, able, key=lambda seat: distance(seat, shape))
-    elif wanted < COUNTED:
-        able.sort(key=lambda seat: distance(seat, shape))
+    if wanted < max(len(able), COUNTED):
+        away = distances(able, shape)
+        order = sorted(range(len(able)), key=away.__getitem__)
+        able = [able[place] for place in order[:wanted]]
+    claimed = 0
     for seat in able:
-        wanted -= claim(seat, shape, min(wanted, seat.total.room(shape, len(seat.slots))))
-        if wanted <= 0:
-            return
+        most = min(wanted - claimed, seat.total.room(shape, len(seat.slots)))
+        claimed += claim(seat, shape, most)
+        if claimed >= wanted:
+            break
+    return claimed
 
 
 def claim(seat: Seat, shape: Shape, count: int) -> int:
@@ -66,19 +69,29 @@ def gang_group(line: Line, count: int, suited: list[Seat]) -> list[Seat]:
 
 
 def distance(seat: Seat, shape: Shape) -> float:
-    """How far a worker is from having room: the largest part of anything that is missing, and
-    whether a slot is."""
-    free, total = seat.free, seat.total
-    missing = max(
-        _part(shape.cpus_milli - free.cpus_milli, total.cpus_milli),
-        _part(shape.memory_bytes - free.memory_bytes, total.memory_bytes),
-        _part(shape.gpus - free.gpus, total.gpus),
-    )
-    for name, amount in shape.resources:
-        have = free.named.get(name, 0)
-        missing = max(missing, _part(amount - have, total.named.get(name, 0)))
-    return missing + (0.0 if seat.open_slots else 1.0 / len(seat.slots))
+    return distances((seat,), shape)[0]
 
 
-def _part(missing: int, total: int) -> float:
-    return missing / total if missing > 0 and total else 0.0
+def distances(seats: Sequence[Seat], shape: Shape) -> list[float]:
+    """How far each worker is from having room: the largest part of anything that is missing, and
+    whether a slot is. Every row that waits looks at every worker: one loop, and no calls in it."""
+    cpus, memory, gpus = shape.cpus_milli, shape.memory_bytes, shape.gpus
+    resources = shape.resources
+    found: list[float] = []
+    for seat in seats:
+        free, total = seat.free, seat.total
+        away = 0.0
+        if cpus > free.cpus_milli and total.cpus_milli:
+            away = (cpus - free.cpus_milli) / total.cpus_milli
+        if memory > free.memory_bytes and total.memory_bytes:
+            part = (memory - free.memory_bytes) / total.memory_bytes
+            away = part if part > away else away
+        if gpus > free.gpus and total.gpus:
+            part = (gpus - free.gpus) / total.gpus
+            away = part if part > away else away
+        for name, amount in resources:
+            missing, all_of_it = amount - free.named.get(name, 0), total.named.get(name, 0)
+            if missing > 0 and all_of_it:
+                away = max(away, missing / all_of_it)
+        found.append(away if seat.open_slots else away + 1.0 / len(seat.slots))
+    return found

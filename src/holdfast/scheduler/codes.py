@@ -55,18 +55,18 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "max_parallel": Code(
         "Its job runs as many tasks at once as it was told to.",
-        "It runs when another task of its job ends; retry the job with a higher --max-parallel.",
+        "It runs when another task of its job ends.",
     ),
     "limit_namespace": Code(
-        "Its namespace runs as many tasks at once as a limit allows.",
+        "Its namespace has as much running at once as a limit allows: tasks, or what they take.",
         "It runs when one of those that hold the limit ends, or when the limit is raised.",
     ),
     "limit_user": Code(
-        "Its user runs as many tasks at once as a limit allows.",
+        "Its user has as much running at once as a limit allows: tasks, or what they take.",
         "It runs when one of those that hold the limit ends, or when the limit is raised.",
     ),
     "limit_key": Code(
-        "As many tasks as may hold one of its keys at once hold it.",
+        "As much holds one of its keys at once as may: tasks, or what they take.",
         "It runs when one of those that hold the key ends, or when the limit is raised.",
     ),
     "rate_namespace": Code(
@@ -91,11 +91,11 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "constraint_unmet": Code(
         "What it requires of a worker's attributes holds on none of those that are connected.",
-        "Start a worker with such attributes, or retry the job with other constraints.",
+        "Start a worker with such attributes, or cancel it and submit it with other constraints.",
     ),
     "too_large": Code(
         "No worker has all that it needs, even when nothing else runs there.",
-        "Start a worker that has as much, or retry the job with less.",
+        "Start a worker that has as much, or cancel it and submit it with less.",
     ),
     "workers_busy": Code(
         "Workers that it fits on have something else to do.",
@@ -166,7 +166,7 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "finished": Code(
         "It has ended.",
-        "Where it failed: retry the job.",
+        "Where it failed, or nobody took it in time: retry the job, under other terms if need be.",
     ),
     "open": Code(
         "The job is still being fed, so that it cannot end yet.",

@@ -80,7 +80,7 @@ def against(found: Obstacles) -> tuple[str, ...]:
         has = "it has no slot" if name == SLOTS else f"it has {quantity(name, had)}"
         told.append(has if name == SLOTS else f"{has}, not {quantity(name, wanted)}")
     for name, (wanted, had) in found.busy.items():
-        left = f"{quantity(name, max(0, had))} of {quantity(name, wanted)} free"
+        left = f"it needs {quantity(name, wanted)}, and {quantity(name, max(0, had))} is free"
         told.append("no slot is free" if name == SLOTS else left)
     if found.standing != OPEN:
         told.append(next(text for standing, _, text in STANDINGS if standing == found.standing))

@@ -11,16 +11,16 @@ from shlex import quote
 
 from msgspec import Struct, structs
 
-from holdfast.core.ids import NEVER, Instant
+from holdfast.core.ids import NEVER, NOWHERE, Instant, Position
 from holdfast.core.placing import WAIT
 from holdfast.core.shape import Shape
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import FINISHED, TaskState
 from holdfast.scheduler import desks
 from holdfast.scheduler.desks import Desk
-from holdfast.scheduler.ledger import Bound
+from holdfast.scheduler.ledger import TASKS, Bound
 from holdfast.scheduler.owing import Standing, owed_reasons
-from holdfast.scheduler.reasons import Reason, listed, sentence, span
+from holdfast.scheduler.reasons import Reason, listed, quantity, sentence, span
 
 
 class Pause(Struct, frozen=True):
@@ -39,20 +39,25 @@ class Tie(Struct, frozen=True):
 
 
 class Reached(Struct, frozen=True):
-    """A bound that lets nothing more start, and the jobs that hold what it allows."""
+    """A bound that lets nothing more start, and the jobs that hold what it allows. A rate is
+    written as people write it, and lets something start again `frees_ms` from now."""
 
     bound: Bound
     holders: tuple[tuple[str, int], ...] = ()
+    rate: str = ""
+    frees_ms: int | None = None
 
 
 class Troop(Struct, frozen=True):
     """A gang: how many it is, how many of it could be leased now, and for how many there is room
-    at once, where all of them may be together."""
+    at once, where all of them may be together. `most` is for how many there would be if nothing
+    else ran."""
 
     size: int
     ready: int
     room: int
     by: str = ""
+    most: int = 0
 
 
 class Situation(Struct, frozen=True, kw_only=True):
@@ -105,11 +110,16 @@ class Group(Struct, frozen=True):
 
 
 class JobSituation(Struct, frozen=True, kw_only=True):
-    """A job at one moment: how it ended, or its tasks in groups of one situation each."""
+    """A job at one moment: how it ended, or its tasks in groups of one situation each. Of an end
+    that was not good, `example` is a task that shows it, `ended_at` where the log tells of that
+    one, and `how` what it says."""
 
     job_id: str
     ended: str = ""
     reason: str = ""
+    example: str = ""
+    ended_at: Position = NOWHERE
+    how: str = ""
     sealed: bool = True
     groups: tuple[Group, ...] = ()
 
@@ -146,13 +156,7 @@ def standing_of(here: Situation) -> Iterator[tuple[str, tuple[str, ...]]]:
 def explain_job(job: JobSituation) -> tuple[Reason, ...]:
     """The same of a whole job: each reason once, with how many tasks it is about."""
     if job.ended:
-        why = f": {job.reason}" if job.reason else ""
-        command = f"holdfast job show {job.job_id}"
-        if job.ended == "FAILED":
-            command = f"holdfast job retry {job.job_id}"
-        return (
-            Reason(code="finished", sentence=f"It ended {job.ended}{why}.", command=command),
-        )
+        return (_ended(job),)
     told: dict[tuple[str, str], Reason] = {}
     counts: Counter[tuple[str, str]] = Counter()
     for group in job.groups:
@@ -168,20 +172,33 @@ def explain_job(job: JobSituation) -> tuple[Reason, ...]:
     return tuple(found)
 
 
+def _ended(job: JobSituation) -> Reason:
+    why = f": {job.reason}" if job.reason else ""
+    shown = f"; {job.example + ': ' if job.example else ''}{job.how}" if job.how else ""
+    may_return = job.ended in ("FAILED", "UNSCHEDULABLE")
+    return Reason(
+        code="finished",
+        sentence=sentence(f"it ended {job.ended}{why}{shown}"),
+        command=f"holdfast job {'retry' if may_return else 'show'} {job.job_id}",
+        example=job.example,
+    )
+
+
 def _subject(reason: Reason) -> tuple[str, str]:
     """What a reason is about, whichever task of a job it is said of."""
     is_bound = reason.code.startswith(("limit_", "rate_"))
-    return reason.code, reason.command if is_bound else ""
+    return reason.code, f"{reason.command} {reason.resource}" if is_bound else ""
 
 
 def _finished(here: Situation) -> Reason:
     how = f": {here.how}" if here.how else ""
     command = f"holdfast task show {here.task}"
-    if here.state is TaskState.QUARANTINED:
+    if here.state in (TaskState.QUARANTINED, TaskState.UNSCHEDULABLE):
         command = f"holdfast job retry {here.job_id}"
     name = here.state.name
     tries = "" if not here.attempt else f" with attempt {here.attempt}"
-    return Reason(code="finished", sentence=f"It ended {name}{tries}{how}.", command=command)
+    said = sentence(f"it ended {name}{tries}{how}")
+    return Reason(code="finished", sentence=said, command=command)
 
 
 def _held(here: Situation) -> Reason:
@@ -232,9 +249,10 @@ def _bounds(here: Situation) -> Iterable[Reason]:
     most = here.spec.max_parallel
     needed = here.troop.size if here.troop is not None else 1
     if most and here.active + needed > most:
+        runs = "is" if here.active == 1 else "are"
         yield Reason(
             code="max_parallel",
-            sentence=f"Its job runs at most {most} tasks at once, and {here.active} are under way.",
+            sentence=f"Its job runs at most {most} at once; {here.active} of it {runs} under way.",
             command=f"holdfast task list {here.job_id} --state leased,running",
         )
     yield from _limits(here)
@@ -268,18 +286,37 @@ def _ties(here: Situation) -> Iterator[Reason]:
 
 def _limits(here: Situation) -> Iterator[Reason]:
     for reached in here.reached:
-        scope, name = reached.bound.name
-        jobs = tuple(job for job, _ in reached.holders)
-        if reached.bound.is_rate:
-            said = f"no more of {scope} {name} may start in this span of time"
-            code = f"rate_{scope}"
+        bound = reached.bound
+        scope, name = bound.name
+        until, frees = NEVER, reached.frees_ms
+        if bound.is_rate:
+            said = f"{scope} {name} starts at most {reached.rate}, and has"
+            said += "" if frees is None else f"; the next may in about {span(frees)}"
+            until = NEVER if frees is None else Instant(here.wall + frees)
+        elif bound.resource == TASKS:
+            said = f"{scope} {name} runs at most {bound.most} at once"
         else:
-            held = listed([f"{count} of job {job}" for job, count in reached.holders])
-            said = f"{scope} {name} runs at most {reached.bound.most} at once"
-            said += f", and those are {held}" if held else ""
-            code = f"limit_{scope}"
-        command = f"holdfast limit show {scope}/{quote(name)}"
-        yield Reason(code=code, sentence=sentence(said), command=command, jobs=jobs)
+            said = _amount_reached(bound)
+        held = listed([f"{count} of job {job}" for job, count in reached.holders])
+        whose = ", and those are" if bound.resource == TASKS else "; it is held by"
+        yield Reason(
+            code=f"rate_{scope}" if bound.is_rate else f"limit_{scope}",
+            sentence=sentence(f"{said}{whose} {held}" if held else said),
+            command=f"holdfast limit show {scope}/{quote(name)}",
+            until=until,
+            jobs=tuple(job for job, _ in reached.holders),
+            resource=bound.resource,
+        )
+
+
+def _amount_reached(bound: Bound) -> str:
+    """What its tasks take together leaves less than one more needs."""
+    scope, name = bound.name
+    need, most = quantity(bound.resource, bound.need), quantity(bound.resource, bound.most)
+    if bound.need > bound.most:
+        return f"it needs {need}, and {scope} {name} may never have more than {most}"
+    left = quantity(bound.resource, max(0, bound.left))
+    return f"it needs {need}, and {scope} {name} has {left} left of the {most} it may have"
 
 
 def worker_reasons(here: Situation) -> Iterator[Reason]:
@@ -312,8 +349,12 @@ def _troop(here: Situation) -> Iterator[Reason]:
     elif troop.room < troop.size:
         where = f" on workers of one {troop.by}" if troop.by else ""
         said = f"all {troop.size} of its gang start at once{where}; there is room for {troop.room}"
+        if troop.by and not troop.most:
+            said = f"all of its gang start on workers of one {troop.by}, and none has such a thing"
+        elif troop.most < troop.size:
+            said += f", and for no more than {troop.most} where nothing else runs"
         yield Reason(
-            code="gang_room", sentence=sentence(said), command="holdfast worker list"
+            code="gang_room", sentence=sentence(said), command="holdfast worker list -o wide"
         )
 
 

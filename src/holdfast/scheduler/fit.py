@@ -1,6 +1,7 @@
 """Whether a worker is one that a task may run on at all, and what stands against it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Final
 
 from holdfast.core.placing import REQUIRED, Constraint
@@ -76,6 +77,36 @@ def suits(seat: Seat, shape: Shape) -> bool:
         return True
     # What somebody unknown is like is not known: that it lacks an attribute least of all.
     return seat.is_known and not unmet(seat.attributes, shape)
+
+
+class Choice:
+    """Many seats to choose from. Most workers of a cluster are like others: one of each kind is
+    looked at for all that have as much of everything."""
+
+    def __init__(self, seats: Sequence[Seat]) -> None:
+        self._seats = [seat for seat in seats if seat.slots]
+        kinds: dict[tuple[object, ...], int] = {}
+        self._totals: list[Amounts] = []
+        self._kind_of: list[int] = []
+        for seat in self._seats:
+            total = seat.total
+            named = tuple(sorted(total.named.items())) if total.named else ()
+            key = (total.cpus_milli, total.memory_bytes, total.gpus, named)
+            kind = kinds.setdefault(key, len(kinds))
+            if kind == len(self._totals):
+                self._totals.append(total)
+            self._kind_of.append(kind)
+
+    def suited(self, shape: Shape) -> list[Seat]:
+        """Those that suit the shape, in the order they were given in."""
+        covers = [total.covers(shape) for total in self._totals]
+        if all(covers):
+            found = self._seats
+        else:
+            found = list(compress(self._seats, map(covers.__getitem__, self._kind_of)))
+        if shape.constraints:
+            return [seat for seat in found if seat.is_known and not unmet(seat.attributes, shape)]
+        return found
 
 
 def short_of(have: Amounts, shape: Shape) -> dict[str, tuple[int, int]]:

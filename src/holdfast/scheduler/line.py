@@ -47,6 +47,7 @@ class Line:
     def __init__(self, row: Row, rank: int, length: int, *, is_simple: bool = False) -> None:
         self.row = row
         self.asker = Asker(row.shape, rank)
+        self._rank = rank
         self.length = length
         self.job = row.head
         self.low: list[tuple[Seat, Slot]] = []
@@ -68,6 +69,16 @@ class Line:
     @property
     def shape(self) -> Shape:
         return self.row.shape
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether waiting has made it more urgent than its priority says."""
+        return self.asker.rank > self.row.priority
+
+    @property
+    def urgency(self) -> int:
+        """Its rank in the rounds to come: what waiting has added stays until it is served."""
+        return self.row.priority if self.is_served else self._rank
 
     @property
     def has_rooms(self) -> bool:
@@ -100,18 +111,7 @@ class Line:
         if self._tiers is not None:
             return
         shape = self.asker.shape
-        cpus = shape.cpus_milli or ANY_AMOUNT
-        memory = shape.memory_bytes or ANY_AMOUNT
-        gpus = shape.gpus or ANY_AMOUNT
-        # A thousand seats are looked at for every row: what can be told at a glance goes first.
-        found = [
-            seat
-            for seat in seats
-            if seat.open_slots
-            and cpus <= (free := seat.free).cpus_milli
-            and memory <= free.memory_bytes
-            and gpus <= free.gpus
-        ]
+        found = roomy(seats, needs(shape))
         if shape.constraints or shape.resources:
             found = [seat for seat in found if suits(seat, shape)]
         self._tiers = _tiers(found, shape)
@@ -121,9 +121,9 @@ class Line:
         self.low = []
 
     def fall_back(self) -> None:
-        """What waiting had added is spent: what is left of it has its turn among those of its
-        priority, where room may be open to it that its former equals kept."""
-        if self.asker.rank != self.row.priority:
+        """What waiting had added is spent, or found no room: what is left of it has its turn among
+        those of its priority, where room may be open to it that its former equals kept."""
+        if self.is_lifted:
             self.asker.rank = self.row.priority
             self.is_blocked = False
             self._tiers = None
@@ -182,14 +182,23 @@ class Line:
     def open_slots(self, wanted: int) -> list[Room]:
         """The same as `open_slot` so many times: the way of nearly every task."""
         asker, length, tiers = self.asker, self.length, self._tiers or []
+        cpus, memory, gpus = needs(self.shape)
+        resources, is_plain = self.shape.resources, not self.shape.spread
         found: list[Room] = []
-        is_plain = not self.shape.spread
         while tiers and len(found) < wanted:
             tier = tiers[0]
             seats = tier.seats
             while seats and len(found) < wanted:
                 seat = seats[0]
-                if not seat.has_room(asker):
+                free = seat.free
+                # What `has_room` says, without a call where nothing is claimed.
+                if (
+                    not seat.open_slots
+                    or cpus > free.cpus_milli
+                    or memory > free.memory_bytes
+                    or gpus > free.gpus
+                    or ((resources or seat.claims) and not seat.has_room(asker))
+                ):
                     seats.popleft()
                     continue
                 found.append(Room(seat, seat.hold(asker), length))
@@ -273,6 +282,33 @@ def _tiers(seats: list[Seat], shape: Shape) -> list[_Tier]:
             second = int(_is_wasted(seat, shape))
         found.setdefault((-liked, second), []).append(seat)
     return [_Tier(key, deque(found[key])) for key in sorted(found)]
+
+
+Needs = tuple[int, int, int]
+
+
+def needs(shape: Shape) -> Needs:
+    """What must be free of each. Who wants nothing of a thing does not mind that more of it is
+    given out than there is."""
+    return (
+        shape.cpus_milli or ANY_AMOUNT,
+        shape.memory_bytes or ANY_AMOUNT,
+        shape.gpus or ANY_AMOUNT,
+    )
+
+
+def roomy(seats: Sequence[Seat], needed: Needs) -> list[Seat]:
+    """Those with an open slot and so much free: what can be told at a glance, because a thousand
+    seats are looked at for every row."""
+    cpus, memory, gpus = needed
+    return [
+        seat
+        for seat in seats
+        if seat.open_slots
+        and cpus <= (free := seat.free).cpus_milli
+        and memory <= free.memory_bytes
+        and gpus <= free.gpus
+    ]
 
 
 def _is_rare(seat: Seat) -> bool:

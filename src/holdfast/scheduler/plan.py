@@ -10,10 +10,11 @@ that small tasks travel in batches.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from holdfast.core.ids import Index, Instant, JobId, WorkerId
 from holdfast.core.job import Job
@@ -21,11 +22,11 @@ from holdfast.core.ready import Row, take
 from holdfast.core.shape import Shape
 from holdfast.core.spec import JobSpec
 from holdfast.scheduler.backlog import Backlog
-from holdfast.scheduler.eviction import Eviction
 from holdfast.scheduler.fit import suits
-from holdfast.scheduler.gangs import GangPick, place_gang
+from holdfast.scheduler.gangs import place_gang
 from holdfast.scheduler.ledger import UNBOUNDED, Ledger
-from holdfast.scheduler.line import NOBODY, Line, Room
+from holdfast.scheduler.line import NOBODY, Line, Room, needs, roomy
+from holdfast.scheduler.proposals import Hurry, Pick, Plan
 from holdfast.scheduler.seats import Seat, Slot
 from holdfast.scheduler.shares import Shares
 
@@ -39,39 +40,11 @@ FIRST = (Index(0),)
 PORTIONS = 4
 """Free room is shared out between namespaces a part of what is left at a time."""
 
+SINGLES = 64
+"""Jobs of one task are looked at so many at a time, before it is known how many have room."""
+
 TURNS = 32
 """And never more at a time than such a part of all there is, for each of them."""
-
-
-class Pick(Struct, frozen=True, gc=False):
-    """A proposal: these tasks of this job to this slot, stamped with this rank."""
-
-    worker: WorkerId
-    incarnation: int
-    slot: int
-    job_id: JobId
-    indices: tuple[Index, ...]
-    alone: bool
-    rank: int = 0
-
-
-class Hurry(Struct, frozen=True):
-    """Something more urgent waits for this slot: what has not begun in it is asked back."""
-
-    worker: WorkerId
-    slot: int
-
-
-class Plan(Struct):
-    """What to lease, what to end, what to ask back; the rows that got something, and those that
-    found no room, most urgent first."""
-
-    picks: list[Pick] = field(default_factory=list)
-    gangs: list[GangPick] = field(default_factory=list)
-    evictions: list[Eviction] = field(default_factory=list)
-    hurries: list[Hurry] = field(default_factory=list)
-    served: list[Row] = field(default_factory=list)
-    waiting: list[Row] = field(default_factory=list)
 
 
 Pace = Callable[[JobSpec], int]
@@ -81,7 +54,8 @@ Pace = Callable[[JobSpec], int]
 class Outlook(Struct):
     """All that a plan is made from. `seats` are the workers that may be given work; `rank_of`
     gives a row its priority and what waiting has added to it, `held` how many slots are held for a
-    shape by anybody. `others` may be given work, too, and cannot be told so at this moment."""
+    shape by anybody. `others` may be given work, too, and cannot be told so at this moment. After
+    `most_picks` proposals, or a few more, the plan is cut."""
 
     rows: list[Row]
     seats: list[Seat]
@@ -92,6 +66,7 @@ class Outlook(Struct):
     rank_of: Callable[[Row], int]
     held: Callable[[], Mapping[Shape, int]] = dict
     others: Callable[[], Iterable[Seat]] = tuple
+    most_picks: int = UNBOUNDED
 
 
 def run_length(mean_us: int | None) -> int:
@@ -110,6 +85,7 @@ class _Planner:
     def __init__(self, outlook: Outlook) -> None:
         self._plan = Plan()
         self._look = outlook
+        self._seated = 0
         # Workers with something rare come last: what does not need it leaves it to others.
         self._seats = sorted(outlook.seats, key=_rarity)
         self._lines = [
@@ -120,9 +96,14 @@ class _Planner:
         self._queued: list[tuple[Seat, Slot]] = []
         self._placeable = self._find_placeable()
         self._open = sum([len(seat.open_slots) for seat in self._placeable])
+        # What is used up is looked at once, and not by every row.
+        wanted = zip(*(needs(line.shape) for line in self._lines), strict=True)
+        self._roomy = roomy(self._placeable, tuple(map(min, wanted))) if self._lines else []
         self._namespaces = len({line.shape.namespace for line in self._lines})
         # Nobody needs to know who holds how much as long as only one of them wants something.
         self._shares = outlook.shares() if self._namespaces > 1 else None
+        # Not a method of ours: a ring of objects would be left to the collector in every round.
+        self._allowed = partial(_allowed, outlook)
         self._backlog = Backlog(
             self._seats, self._placeable, self._queued, self._shares, self._allowed, outlook.now
         )
@@ -131,7 +112,11 @@ class _Planner:
         heap = [self._entry(number) for number in range(len(self._lines))]
         heapify(heap)
         rank = -heap[0][0] if heap else 0
+        waiting: list[Line] = []
         while heap:
+            if self._left() <= 0:
+                self._plan.is_cut = True
+                break
             urgency, share, _, _, number = heappop(heap)
             line = self._lines[number]
             if self._shares is not None and self._shares.of(line.shape.namespace) > share:
@@ -146,14 +131,23 @@ class _Planner:
             if line.row.head is None and not line.stranded:
                 continue
             if line.is_blocked or (line.row.head is None and line.asker.rank == -urgency):
-                self._backlog.block(line)
-                self._plan.waiting.append(line.row)
-            else:
-                heappush(heap, self._entry(number))
+                if not line.is_lifted:
+                    self._backlog.block(line)
+                    waiting.append(line)
+                    continue
+                self._backlog.reserve(line)
+                line.fall_back()
+            heappush(heap, self._entry(number))
+        waiting.sort(key=lambda line: -line.urgency)
+        self._plan.waiting = [line.row for line in waiting]
         self._plan.evictions = self._backlog.evictions
         hurried = self._backlog.hurried
         self._plan.hurries = [Hurry(seat.worker, slot.number) for seat, slot in hurried]
         return self._plan
+
+    def _left(self) -> int:
+        """How many more proposals there may be. A gang is as many as it has members."""
+        return self._look.most_picks - len(self._plan.picks) - self._seated
 
     def _keep_from(self, rank: int) -> None:
         """Everything of a higher rank was looked at: what still waits of it keeps its room."""
@@ -169,9 +163,13 @@ class _Planner:
         for line in self._lines:
             by_shape.setdefault(line.shape, []).append(line)
         found: list[Seat] = []
+        is_short = all(line.length == 1 for line in self._lines)
         for seat in self._seats:
             is_low = False
             for slot in seat.slots if len(seat.open_slots) < len(seat.slots) else ():
+                if is_short and slot.load == 1:
+                    # Nothing waits in it, and nothing could: so it is with nearly every slot.
+                    continue
                 if slot.shape is None or slot.alone or slot.leaving:
                     continue
                 if slot.load > 1:
@@ -214,11 +212,14 @@ class _Planner:
     def _serve(self, line: Line) -> None:
         """Place tasks of this row until its portion is used up, nothing is left of it, or there
         is no room for more of its shape."""
-        line.prepare(self._placeable)
+        line.prepare(self._roomy)
         portion = self._portion(line)
         before = self._open
         while (job := line.row.head) is not None:
             left = portion - (before - self._open)
+            if line.length == 1:
+                # Runs are dealt evenly over all their slots: a row of them is cut before or after.
+                left = min(left, self._left())
             if left <= 0:
                 break
             if line.is_simple and len(job.states) == 1 and self._serve_singles(line, left):
@@ -243,17 +244,17 @@ class _Planner:
     def _serve_singles(self, line: Line, portion: int) -> int:
         """Jobs of one task that nothing bounds, a slot for each: a hundred thousand of them are
         as fast as a few large ones. How many were placed."""
-        row, placed = line.row, 0
-        while placed < portion and (job := row.head) is not None:
-            if len(job.states) != 1 or job.due:
-                break
-            rooms = line.open_slots(1)
-            if not rooms:
-                break
-            self._pick(line, job, rooms[0], FIRST, alone=False)
+        placed = 0
+        while placed < portion:
+            jobs = line.row.singles(min(portion - placed, SINGLES))
+            rooms = line.open_slots(len(jobs))
+            self._pick_each(line, rooms, [(job.job_id, FIRST) for job in jobs[: len(rooms)]])
+            for _ in rooms:
+                line.next_job()
             line.give_back(rooms)
-            line.next_job()
-            placed += 1
+            placed += len(rooms)
+            if not rooms or len(rooms) < len(jobs):
+                break
         if placed:
             self._note(line, placed, placed)
         return placed
@@ -312,6 +313,9 @@ class _Planner:
 
     def _deal(self, line: Line, job: Job, indices: list[Index], rooms: list[Room]) -> int:
         """Deal the tasks out evenly, as far as they go; how many went."""
+        if line.length == 1:
+            self._pick_each(line, rooms, [(job.job_id, (index,)) for index in indices])
+            return len(rooms)
         start = 0
         for place, room in enumerate(rooms):
             left = len(indices) - start
@@ -321,20 +325,33 @@ class _Planner:
         line.give_back(rooms)
         return start
 
+    def _pick_each(
+        self, line: Line, rooms: list[Room], tasks: list[tuple[JobId, tuple[Index, ...]]]
+    ) -> None:
+        """One task a room, in the order of both: the way of nearly every task."""
+        rank, add = line.asker.rank, self._plan.picks.append
+        for room, (job_id, indices) in zip(rooms, tasks, strict=False):
+            seat, slot = room.seat, room.slot
+            seat.is_used = True
+            slot.load += 1
+            if slot.rank != rank:
+                slot.rank = max(slot.rank, rank)
+            room.space -= 1
+            add(Pick(seat.worker, seat.incarnation, slot.number, job_id, indices, False, rank))
+
     def _pick(
         self, line: Line, job: Job, room: Room, indices: tuple[Index, ...], *, alone: bool
     ) -> None:
-        seat, slot = room.seat, room.slot
-        slot.load += len(indices)
-        slot.rank = max(slot.rank, line.asker.rank)
+        seat, slot, rank = room.seat, room.slot, line.asker.rank
+        count = len(indices)
+        seat.is_used = True
+        slot.load += count
         slot.alone = alone
-        room.space -= len(indices)
+        slot.rank = max(slot.rank, rank)
+        room.space -= count
         self._plan.picks.append(
-            Pick(
-                seat.worker, seat.incarnation, slot.number, job.job_id, indices, alone,
-                line.asker.rank,
-            )
-        )  # fmt: skip
+            Pick(seat.worker, seat.incarnation, slot.number, job.job_id, indices, alone, rank)
+        )
 
     def _serve_gang(self, line: Line, job: Job, portion: int) -> bool:
         """All tasks of the job, or nothing: also while one of them waits for its time."""
@@ -349,21 +366,10 @@ class _Planner:
             line.is_blocked = True
             return False
         self._plan.gangs.append(pick)
+        self._seated += len(indices)
         line.taken += len(indices)
         self._note(line, len(indices), len(indices))
         return True
-
-    def _allowed(self, line: Line, job: Job) -> int:
-        """How many tasks may start, as far as bounds are concerned."""
-        most = job.spec.max_parallel
-        own = UNBOUNDED
-        if most:
-            # What was ended and still runs somewhere counts, too.
-            running = max(job.active, self._look.held().get(line.shape, 0))
-            own = most - running - line.started
-        if not self._look.ledger.is_bounded(line.shape):
-            return own
-        return min(own, self._look.ledger.room(line.shape))
 
     def _note(self, line: Line, tasks: int, opened: int) -> None:
         self._open -= opened
@@ -374,6 +380,20 @@ class _Planner:
             self._shares.note(line.shape, opened)
         if self._look.ledger.is_bounded(line.shape):
             self._look.ledger.note(line.shape, tasks)
+
+
+def _allowed(look: Outlook, line: Line, job: Job) -> int:
+    """How many tasks may start, as far as bounds are concerned."""
+    most = job.spec.max_parallel
+    own = UNBOUNDED
+    if most:
+        # What was ended and still runs somewhere counts, too.
+        running = max(job.active, look.held().get(line.shape, 0))
+        own = most - running - line.started
+    if not look.ledger.is_bounded(line.shape):
+        return own
+    return min(own, look.ledger.room(line.shape))
+
 
 def _rarity(seat: Seat) -> tuple[bool, int, WorkerId]:
     total = seat.total

@@ -10,6 +10,9 @@ from holdfast.core.ids import NEVER, Instant
 from holdfast.scheduler.codes import CODES
 
 SHOWN: Final = 3
+MOST_AHEAD: Final = 10_000
+"""So many that go before a task are counted, and whether there are more is not asked."""
+
 _UNITS: Final = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
@@ -20,6 +23,7 @@ class Reason(Struct, frozen=True, kw_only=True):
     `until`: when the wall clock will show that it is over, where that is known or can be guessed.
     `tasks` is how many of a job it is about, and `example` one of them. `counts` says of how many
     workers it is true in which respect, `workers` names them, `jobs` those that stand in the way.
+    `resource` is what a bound counts, where that is not tasks.
     """
 
     code: str
@@ -31,6 +35,7 @@ class Reason(Struct, frozen=True, kw_only=True):
     counts: tuple[tuple[str, int], ...] = ()
     workers: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
+    resource: str = ""
 
     def __post_init__(self) -> None:
         if self.code not in CODES:
@@ -43,7 +48,8 @@ class Reason(Struct, frozen=True, kw_only=True):
 
 
 def sentence(said: str) -> str:
-    return f"{said[0].upper()}{said[1:]}."
+    """What is quoted at its end may be a sentence already."""
+    return f"{said[0].upper()}{said[1:].removesuffix('.')}."
 
 
 def listed(names: Sequence[str]) -> str:
@@ -61,10 +67,12 @@ def amount(count: int) -> str:
 
 
 def quantity(name: str, count: int) -> str:
-    """`2.5 cpus`, `4Gi of memory`, `1 gpus`, `3 licence`: so much of what is counted."""
+    """`2.5 cpus`, `1 cpu`, `4Gi of memory`, `3 licence`: so much of what is counted."""
     if name == "memory":
         return f"{amount(count)} of memory"
-    return f"{count} gpus" if name == "gpus" else f"{count / 1_000:g} {name}"
+    told = f"{count if name == 'gpus' else count / 1_000:g}"
+    is_one = told == "1" and name in ("cpus", "gpus")
+    return f"{told} {name.removesuffix('s') if is_one else name}"
 
 
 def span(ms: int) -> str:

@@ -11,13 +11,14 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final
 
+from holdfast.coordinator.placement import MOST_PICKS
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Decision
 from holdfast.core.ids import Index, JobId
 from holdfast.core.job import is_finished
 from holdfast.core.spec import STOP, JobSpec, RetryPolicy
-from holdfast.testing.clock import ManualClock, SeededDice
+from holdfast.testing.clock import EPOCH, ManualClock, SeededDice
 from holdfast.testing.member import ASK_AGAIN_MS, GPUS, MEMORY, Action, Member
 from holdfast.testing.service import Service
 from holdfast.testing.stepped import answer_to
@@ -27,6 +28,7 @@ TERM_MS: Final = 10_000
 WILD_MS: Final = 40_000
 CALM_MS: Final = 600_000
 IDLE_SPINS_MAX: Final = 50
+CUT_AFTER: Final = (MOST_PICKS, 1, 3)
 WANTED_MEMORY: Final = (0, MEMORY // 2 + 1, MEMORY // 3, 0)
 WANTED_GPUS: Final = (0, 0, 0, GPUS)
 
@@ -38,6 +40,9 @@ class Cluster:
     `only_crowds`: of every second job no two tasks fit on one worker, and people keep taking away
     what runs."""
 
+    wild_ms = WILD_MS
+    start = EPOCH
+
     def __init__(
         self,
         seed: int,
@@ -48,11 +53,15 @@ class Cluster:
         only_crowds: bool = False,
     ) -> None:
         self.dice = Random(seed)
-        self.clock = ManualClock()
+        self.clock = ManualClock(self.start)
         self.faults: Counter[str] = Counter()
         self.seen: Counter[str] = Counter()
         self.troubles: list[str] = []
-        self.service = Service(self.clock, SeededDice(seed), term_ms=TERM_MS)
+        # Two of three have so few tasks to a round that nearly every round is cut.
+        most_picks = CUT_AFTER[seed % len(CUT_AFTER)]
+        self.service = Service(
+            self.clock, SeededDice(seed), term_ms=TERM_MS, most_picks=most_picks
+        )
         self.wanted: dict[str, tuple[bytes, ...]] = {}
         self.acknowledged: dict[str, JobId] = {}
         self._is_wild = True
@@ -68,7 +77,8 @@ class Cluster:
         for member in self.members:
             self.after(0, member.poll)
         for number in range(jobs):
-            self.after(self.dice.randrange(WILD_MS // 2), partial(self._submit, f"key{number}"))
+            after = self.dice.randrange(self.wild_ms // 2)
+            self.after(after, partial(self._submit, f"key{number}"))
         self.after(self.dice.randrange(2_000), self._strike)
 
     def hire(self, name: str, incarnation: int, slots: int) -> Member:
@@ -93,19 +103,27 @@ class Cluster:
 
     def run(self) -> None:
         """The wild time, then a calm one in which everything must come to its end."""
-        start = self.clock.now()
+        wild_until = self.clock.now() + self.wild_ms
         while self._heap:
-            instant, _, action = heappop(self._heap)
-            self.clock.advance_to(instant)
-            self._is_wild = self.clock.now() < start + WILD_MS
-            action()
-            self._turn()
+            self._step(wild_until)
             if not self._is_wild and self._is_settled():
                 break
-            if self.clock.now() > start + WILD_MS + CALM_MS:
+            if self.clock.now() > wild_until + CALM_MS:
                 self.troubles.append(f"still unsettled: {self.unsettled()}")
                 break
         self.judge()
+
+    def pass_until(self, end: int) -> None:
+        """Let time pass, and nothing else."""
+        while self._heap and self._heap[0][0] <= end:
+            self._step(0)
+
+    def _step(self, wild_until: int) -> None:
+        instant, _, action = heappop(self._heap)
+        self.clock.advance_to(instant)
+        self._is_wild = self.clock.now() < wild_until
+        action()
+        self._turn()
 
     def _turn(self) -> None:
         if self.service.turn():
@@ -309,12 +327,16 @@ class Cluster:
                 elif isinstance(event, e.TasksCompleted):
                     for commit in event.commits:
                         crossed[event.job_id, commit.index] += 1
-                        payload = self.wanted[keys[event.job_id]][commit.index]
+                        payload = self.payload_of(keys, event.job_id, commit.index)
                         if commit.result != answer_to(payload):
                             self.troubles.append(f"{event.job_id}/{commit.index} is wrong")
         twice = [task for task, times in crossed.items() if times > 1]
         if twice:
             self.troubles.append(f"committed twice: {twice}")
+
+    def payload_of(self, keys: dict[JobId, str], job_id: JobId, index: Index) -> bytes:
+        """What a task was given. `keys`: under which key each job was asked for."""
+        return self.wanted[keys[job_id]][index]
 
 
 def _spec(number: int) -> JobSpec:

@@ -24,11 +24,24 @@ def a_cluster(dice: Random) -> Floor:
         floor.caps[(NAMESPACE, "a")] = dice.randint(1, 4)
     if dice.random() < 0.2:
         floor.caps[(USER, "ann")] = dice.randint(1, 3)
+    if dice.random() < 0.3:
+        floor.amounts[(NAMESPACE, "b")] = any_amounts(dice)
+    if dice.random() < 0.2:
+        floor.amounts[(KEY, "db")] = any_amounts(dice)
     if dice.random() < 0.2:
         floor.tokens[(KEY, "db")] = dice.randint(0, 3)
     floor.weights = {"a": dice.randint(1, 4)}
     floor.aging.step_ms = dice.choice((0, 1_000))
     return floor
+
+
+def any_amounts(dice: Random) -> dict[str, int]:
+    """How much of one resource or several may be taken together."""
+    every = {
+        "cpus": dice.choice((900, 1_000, 2_500)), "memory": dice.randint(1, 6),
+        "gpus": dice.randint(1, 3), "disk": dice.randint(1, 4),
+    }  # fmt: skip
+    return {name: every[name] for name in dice.sample(sorted(every), dice.randint(1, 3))}
 
 
 def any_machine(dice: Random) -> Machine:

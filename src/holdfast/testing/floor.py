@@ -19,8 +19,9 @@ from holdfast.core.shape import Shape, shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import Task
 from holdfast.scheduler.aging import Aging
-from holdfast.scheduler.ledger import Ledger, Name
-from holdfast.scheduler.plan import Outlook, Plan, plan
+from holdfast.scheduler.ledger import UNBOUNDED, Ledger, Name
+from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.proposals import Plan
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
 from holdfast.scheduler.shares import Shares
 from holdfast.testing.world import World
@@ -59,18 +60,21 @@ def a_spec(**wants: Any) -> JobSpec:
 
 
 class Floor:
-    """`length` is how many tasks make a run; `caps`, `tokens` and `weights` are what an operator
-    has set. `leaving` has the slots whose attempts were ended and that are not free yet."""
+    """`length` is how many tasks make a run; `caps`, `amounts`, `tokens` and `weights` are what an
+    operator has set. `leaving` has the slots whose attempts were ended and that are not free
+    yet."""
 
     def __init__(self, **machines: Machine) -> None:
         self.world = World()
         self.machines = machines
         self.length = 1
         self.caps: dict[Name, int] = {}
+        self.amounts: dict[Name, dict[str, int]] = {}
         self.tokens: dict[Name, int] = {}
         self.weights: dict[str, int] = {}
         self.aging = Aging(0)
         self.leaving: dict[tuple[str, int], Shape] = {}
+        self.most_picks = UNBOUNDED
 
     # --- what there is --------------------------------------------------------------------------
 
@@ -122,9 +126,10 @@ class Floor:
             seats=shown,
             now=world.now,
             pace=lambda spec: self.length,
-            ledger=Ledger(self.caps, self.tokens, held),
+            ledger=Ledger(self.caps, self.tokens, held, self.amounts),
             shares=lambda: Shares(shown, held, self.weights),
             rank_of=lambda row: self.aging.rank_of(row, world.now),
+            most_picks=self.most_picks,
         )
 
     # --- what happens ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from holdfast.core.ready import take
 from holdfast.core.shape import Shape, shape_of
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
-from holdfast.scheduler.ledger import KEY, names_of
+from holdfast.scheduler.ledger import KEY, Name, names_of
 from holdfast.scheduler.plan import plan
 from holdfast.scheduler.seats import Seat
 from holdfast.testing.floor import Floor
@@ -87,10 +87,30 @@ class Look:
         caps = [(name, cap) for name, cap in floor.caps.items() if name in set(names_of(shape))]
         caps += [((KEY, key), cap) for key, cap in shape.keys if cap]
         started = self.started()
+        if self._exceeds_amounts(shape, count):
+            return True
         return any(held[name] + count > cap for name, cap in caps) or any(
             started[name] + count > floor.tokens[name]
             for name in names_of(shape)
             if name in floor.tokens
+        )
+
+    def _exceeds_amounts(self, shape: Shape, count: int) -> bool:
+        """Whether so many more of a shape would take more together than they may."""
+        return any(
+            taken(shape, resource)
+            and self.taken_by(self.after, name, resource) + count * taken(shape, resource) > most
+            for name in names_of(shape)
+            for resource, most in self.floor.amounts.get(name, {}).items()
+        )
+
+    def taken_by(self, seats: dict[WorkerId, Seat], name: Name, resource: str) -> int:
+        """How much all slots take that are held for what has this name."""
+        return sum(
+            taken(slot.shape, resource)
+            for seat in seats.values()
+            for slot in seat.slots
+            if slot.shape is not None and name in set(names_of(slot.shape))
         )
 
     def started(self) -> Counter[tuple[str, str]]:
@@ -145,3 +165,9 @@ class Look:
             for seat in able
             if seat.worker != avoid
         )
+
+
+def taken(shape: Shape, resource: str) -> int:
+    """How much of a resource one task takes."""
+    own = {"cpus": shape.cpus_milli, "memory": shape.memory_bytes, "gpus": shape.gpus}
+    return own[resource] if resource in own else dict(shape.resources).get(resource, 0)

@@ -49,6 +49,8 @@ class Member:
         *,
         attributes: tuple[tuple[str, str], ...] = (),
         resources: tuple[tuple[str, int], ...] = (),
+        failing: float = 0.1,
+        takes_ms: int | None = None,
     ) -> None:
         self.name = WorkerId(name)
         self.incarnation = incarnation
@@ -56,7 +58,9 @@ class Member:
         self.is_frozen = False
         self.is_cut_off = False
         self.is_leaving = False
-        self.executor = SteppedExecutor(slots, cluster.dice, failing=0.1)
+        self.executor = SteppedExecutor(
+            slots, cluster.dice, failing=failing, takes_ms=takes_ms
+        )
         self.capacity = Capacity(slots, slots * 1_000, MEMORY, GPUS, resources)
         self.attributes = attributes
         # One lock a name: whoever is started again proves that the former process is dead.

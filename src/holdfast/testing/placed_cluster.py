@@ -59,13 +59,20 @@ LIMITS: Final = (
     c.SetLimit(scope="namespace", name="slow", starts=4, per_ms=2_000, weight=3),
     c.SetLimit(scope="user", name="ada", running=3, starts=10, per_ms=1_000),
     c.SetLimit(scope="key", name="tape", running=1),
-    c.SetLimit(scope="namespace", name="default", running=7, weight=2),
+    c.SetLimit(
+        scope="namespace", name="default", running=7, weight=2, amounts=(("cpus", 6_000),)
+    ),
 )
 OTHER_LIMITS: Final = (
     c.SetLimit(scope="namespace", name="small", running=1),
     c.SetLimit(scope="namespace", name="small", running=3),
     c.SetLimit(scope="user", name="ada", running=1),
     c.SetLimit(scope="namespace", name="default", running=4),
+    # A gang of two takes more memory than one machine has.
+    c.SetLimit(
+        scope="namespace", name="default", amounts=(("cpus", 4_000), ("memory", 2 * MEMORY))
+    ),
+    c.SetLimit(scope="namespace", name="small", amounts=(("licence", 1_000),)),
     c.ClearLimit(scope="key", name="tape"),
     c.ClearLimit(scope="user", name="ada"),
 )
@@ -226,7 +233,7 @@ class PlacedCluster(Cluster):
             str(member.name): Site(member.capacity, dict(member.attributes))
             for member in self.members
         }
-        log = Judge(sites)
+        log = self.a_judge(sites)
         for record in self.service.records():
             log.feed(record)
         self.troubles += log.troubles
@@ -235,6 +242,9 @@ class PlacedCluster(Cluster):
             self.seen["kept, then " + log.ended.get(lease, "held")] += 1
         if not self.troubles:
             self._look_at_ends(log)
+
+    def a_judge(self, sites: dict[str, Site]) -> Judge:
+        return Judge(sites)
 
     def _look_at_ends(self, log: Judge) -> None:
         """What became of each job is what its ties say."""

@@ -76,6 +76,7 @@ class Judge:
         self._sites = sites
         self._held: dict[int, Held] = {}
         self._caps: dict[tuple[str, str], int] = {}
+        self._amounts: dict[tuple[str, str], dict[str, int]] = {}
         self._buckets: dict[tuple[str, str], Bucket] = {}
 
     def feed(self, record: Record) -> None:
@@ -102,6 +103,7 @@ class Judge:
             self._limit(event, record.at)
         elif isinstance(event, e.LimitCleared):
             self._caps.pop((event.scope, event.name), None)
+            self._amounts.pop((event.scope, event.name), None)
             self._buckets.pop((event.scope, event.name), None)
         elif isinstance(event, e.LeasesGranted):
             for index, lease in zip(event.indices, e.lease_ids(event), strict=True):
@@ -132,6 +134,7 @@ class Judge:
     def _limit(self, event: e.LimitSet, at: int) -> None:
         name = (event.scope, event.name)
         self._caps.pop(name, None)
+        self._amounts[name] = dict(event.amounts)
         if event.running:
             self._caps[name] = event.running
         former = self._buckets.pop(name, None)
@@ -185,16 +188,24 @@ class Judge:
                 held = self._slots_of(name)
                 self.troubles.append(f"{name} holds {held} of {min(caps)}, at {record.at}")
             self.seen["at a limit"] += bool(caps) and self._slots_of(name) == min(caps)
+            for resource, most in self._amounts.get(name, {}).items():
+                taken = sum(_need(spec, resource) for spec in self._specs_of(name))
+                if _need(job.spec, resource) and taken > most:
+                    told = f"{name} takes {taken} of {most} {resource}, at {record.at}"
+                    self.troubles.append(told)
+                self.seen["at an amount"] += taken == most
 
     def _slots_of(self, name: tuple[str, str]) -> int:
         """How many tasks of this name can run at once."""
-        return len(
-            {
-                (held.worker, held.incarnation, held.slot)
-                for held in self._held.values()
-                if name in _names(self.jobs[held.job_id].spec)
-            }
-        )
+        return len(self._specs_of(name))
+
+    def _specs_of(self, name: tuple[str, str]) -> list[JobSpec]:
+        """What each slot is held for that is held for what has this name."""
+        slots = {
+            (held.worker, held.incarnation, held.slot): self.jobs[held.job_id].spec
+            for held in self._held.values()
+        }
+        return [spec for spec in slots.values() if name in _names(spec)]
 
     def _look_at_rooms(self, workers: Iterable[str]) -> None:
         """What the slots of each life of these workers are held for, all at once, fits there."""
@@ -253,6 +264,11 @@ def _within(spans: Iterable[e.Span]) -> Iterator[int]:
 def _names(spec: JobSpec) -> list[tuple[str, str]]:
     keys = [("key", key) for key, _ in spec.placing.keys]
     return [("namespace", spec.namespace), ("user", spec.user), *keys]
+
+
+def _need(spec: JobSpec, resource: str) -> int:
+    own = {"cpus": spec.cpus_milli, "memory": spec.memory_bytes, "gpus": spec.gpus}
+    return own.get(resource, dict(spec.placing.resources).get(resource, 0))
 
 
 def _fits(specs: list[JobSpec], room: Capacity) -> bool:

@@ -6,9 +6,12 @@ A crash keeps what was durable and nothing else.
 
 from collections.abc import Callable, Mapping
 
+from msgspec import structs
+
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
+from holdfast.coordinator.placement import MOST_PICKS
 from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.recovery import opening, recover
 from holdfast.coordinator.settings import Settings
@@ -18,10 +21,11 @@ from holdfast.core import commands as c
 from holdfast.core.decision import Decision
 from holdfast.core.errors import BrokenInvariant, LogFailed
 from holdfast.core.freeze import fingerprint, freeze, thaw
-from holdfast.core.ids import Instant, Position
+from holdfast.core.ids import NEVER, Instant, Position
 from holdfast.core.invariants import Watch, check
 from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
+from holdfast.scheduler.seats import Seat
 from holdfast.wal import MemoryLog
 from holdfast.wire.sinks import AnySink
 
@@ -40,6 +44,7 @@ class Service:
         keep_finished: int = KEEP_FINISHED,
         aging_ms: int = Settings().aging_ms,
         sinks: Mapping[str, AnySink] | None = None,
+        most_picks: int = MOST_PICKS,
     ) -> None:
         self.clock = clock
         self.dice = dice
@@ -47,6 +52,7 @@ class Service:
         self.keep_finished = keep_finished
         self.aging_ms = aging_ms
         self.sinks = dict(sinks or {})
+        self.most_picks = most_picks
         self.writing = False
         self.log = MemoryLog()
         self.watch = Watch()
@@ -115,7 +121,14 @@ class Service:
 
     def check(self) -> None:
         """Judge the state as it is in memory; what is wrong is kept in `troubles`."""
-        self.troubles.extend(map(str, check(self.coordinator.state)))
+        state = self.coordinator.state
+        self.troubles.extend(map(str, check(state)))
+        for worker in self.exchanges.workers.values():
+            kept, anew = worker.kept_seat(state), worker.seat(state)
+            if _timeless(kept) != _timeless(anew):
+                self.troubles.append(f"{worker.worker} is seated as {kept} and is {anew}")
+            if worker.tally(state) != structs.replace(worker, stand=None).tally(state):
+                self.troubles.append(f"{worker.worker} is counted as {worker.tally(state)}")
 
     # --- crashes --------------------------------------------------------------------------------
 
@@ -142,6 +155,7 @@ class Service:
         self.coordinator = Coordinator(state, self.clock, self.dice, term_ms=self.term_ms)
         self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
         self.exchanges.adjust(Settings(aging_ms=self.aging_ms, sinks=self.sinks))
+        self.exchanges.placement.most_picks = self.most_picks
         unplaced = Unplaced(self.coordinator, self.exchanges)
         self._ticker = Ticker(
             self.coordinator, keep_finished=self.keep_finished, unplaced=unplaced
@@ -165,3 +179,8 @@ class Service:
                 found = self.watch.feed(Position(place), decode_record(data))
                 self.troubles.extend(map(str, found))
         self._watched = self.log.durable
+
+
+def _timeless(seat: Seat) -> Seat:
+    """A seat without since when its attempts run: who may be ended is looked at each time."""
+    return structs.replace(seat, slots=[structs.replace(slot, since=NEVER) for slot in seat.slots])

@@ -1,4 +1,5 @@
-"""An executor that runs nothing: its attempts take the time the dice give them.
+"""An executor that runs nothing: its attempts take the time the dice give them, and tell nobody how
+far they are.
 
 It answers a payload reversed, so that whoever reads a result can tell whether it is right. It is
 stepped by whoever holds it, like everything else in a simulation.
@@ -97,7 +98,7 @@ class SteppedExecutor:
         return [
             Running(
                 head.run.job_id, head.item.index, head.item.lease_id, head.since,
-                head.run.timeout_ms,
+                head.run.timeout_ms, head.since, head.run.stall_ms,
             )
             for head in heads
             if not head.given_up

@@ -150,6 +150,8 @@ def set_limit(world: World, dice: Random) -> c.Command:
         starts=dice.choice((0, 0, 10)),
         per_ms=dice.choice((0, 0, 1_000)),
         weight=dice.choice((1, 1, 1, 3, 0, 101)),
+        amounts=dice.choice(((), (("cpus", 2_000),), (("licence", 0), ("gpus", 1)))),
+        replaces=dice.random() < 0.5,
     )
 
 

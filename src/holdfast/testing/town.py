@@ -136,6 +136,7 @@ class Town:
                         c.SetLimit(scope="namespace", name="a", running=dice.randint(1, 3)),
                         c.SetLimit(scope="user", name="ann", starts=1, per_ms=1_000),
                         c.SetLimit(scope="key", name="db", running=1, starts=2, per_ms=900),
+                        c.SetLimit(scope="namespace", name="b", amounts=(("cpus", 1_500),)),
                     )
                 )
             )

@@ -65,6 +65,8 @@ def wall_ms(value: datetime | None, name: str) -> int:
     """Milliseconds since 1970 of a calendar instant. One without a zone is refused, not guessed."""
     if value is None:
         return 0
+    if not isinstance(value, datetime):
+        raise TypeError(f"{name}={value!r} must be a datetime, such as datetime.now(UTC)")
     if value.tzinfo is None:
         raise ValueError(f"{name}={value!r} has no time zone; add one, such as datetime.UTC")
     return int(value.astimezone(UTC).timestamp() * 1_000)
@@ -74,6 +76,13 @@ def whole(value: int, name: str) -> int:
     """A whole number, or the mistake where it was made: what is recorded must be readable."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name}={value!r} must be a whole number")
+    return value
+
+
+def number(value: float, name: str) -> float:
+    """A number, or the mistake where it was made."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}={value!r} must be a number")
     return value
 
 

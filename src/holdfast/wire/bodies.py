@@ -57,7 +57,8 @@ class After(Body):
 
 class Submit(Body):
     """A job. Either `command`, or a Python function by `target` (`module:qualname`) with `items`,
-    one encoded call a task, or with `count` and `shared` for an array.
+    one encoded call a task, or with `count` and `shared` for an array. Of a command `count` tasks
+    run, one where it is not given.
 
     `kind` is `command`, `function`, `array` or `pickle`. An open job (`sealed` false) is fed
     further. `key` makes a repeat find the first job, for `unique_for` or as long as it is kept;
@@ -76,7 +77,7 @@ class Submit(Body):
     command: Command | None = None
     target: str = ""
     items: list[bytes] = []
-    count: int = 0
+    count: int | None = None
     shared: bytes = b""
     sealed: bool = True
     key: str = ""
@@ -190,13 +191,18 @@ class ChosenEffects(Body):
 
 
 class NewLimit(Body):
-    """How much a namespace, a user or a key may have running at once, and start in a while: `rate`
-    is written `10/1m`. Zero and empty bound nothing. A namespace may have a weight in fair
-    shares."""
+    """How much a namespace, a user or a key may have running at once, how much its tasks may take
+    together, and how many may start in a while: `rate` is written `10/1m`. A namespace may have a
+    weight in fair shares. null is no bound. PUT bounds what is named and nothing else; PATCH
+    leaves the rest as it was."""
 
-    running: int = 0
-    rate: str = ""
-    weight: int = 1
+    running: int | UnsetType | None = UNSET
+    rate: str | UnsetType | None = UNSET
+    weight: int | UnsetType | None = UNSET
+    cpus: float | UnsetType | None = UNSET
+    memory: str | UnsetType | None = UNSET
+    gpus: int | UnsetType | None = UNSET
+    resources: dict[str, float | None] = {}
 
 
 class Reschedule(Body):

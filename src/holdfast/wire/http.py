@@ -57,6 +57,13 @@ class Http:
         params = {name: value for name, value in query.items() if value not in (None, "")}
         return self._answer(self._ask("GET", path, params=params), kind)
 
+    def text(self, path: str) -> str:
+        """What is told to programs and people that speak neither JSON nor msgpack."""
+        heard = self._ask("GET", path)
+        if heard.status >= 400:
+            raise rejection(heard)
+        return heard.content.decode()
+
     def post(
         self, path: str, body: Struct | None, kind: type[T], *, key: str = "", **query: Any
     ) -> T:
@@ -66,6 +73,10 @@ class Http:
 
     def put(self, path: str, body: Struct | None, kind: type[T]) -> T:
         return self._answer(self._ask("PUT", path, body=body), kind)
+
+    def patch(self, path: str, body: Struct, kind: type[T]) -> T:
+        """Change what is named; said twice, it is as it was said once."""
+        return self._answer(self._ask("PATCH", path, body=body), kind)
 
     def delete(self, path: str, kind: type[T]) -> T:
         return self._answer(self._ask("DELETE", path), kind)
@@ -132,7 +143,7 @@ class Http:
         if file is not None:
             headers["content-type"], size = BYTES, file[1]
         request = self._target.head(method, _named(path, params), headers, size) + content
-        repeatable = bool(key) or method in ("GET", "HEAD", "PUT", "DELETE")
+        repeatable = bool(key) or method in ("GET", "HEAD", "PUT", "PATCH", "DELETE")
         give_up_at = time.monotonic() + self._patience_s
         pause = FIRST_PAUSE_S
         while True:

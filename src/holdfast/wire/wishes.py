@@ -33,7 +33,7 @@ MILLI: Final = 1_000
 MOST_AMOUNT: Final = 10**9
 
 _WEIGHT: Final = re.compile(r"(\d{1,9})\s+(?=\S+\s*\S)(.*)", re.DOTALL)
-_BY_SIGN: Final = re.compile(r"([^\s=!<>]+)\s*([=!<>]+)\s*(.*)", re.DOTALL)
+_BY_SIGN: Final = re.compile(r"([^\s=!<>]+)\s*([=!<>~]+)\s*(.*)", re.DOTALL)
 _BY_WORD: Final = re.compile(r"(\S+)\s+(\S+)(?:\s+(.*))?", re.DOTALL)
 
 

@@ -5,9 +5,12 @@ one task at a time. Threads share one environment, so functions that run in thre
 """
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
-from holdfast.core.ids import WorkerId
+from msgspec import Struct
+
+from holdfast.core.ids import LeaseId, WorkerId
 from holdfast.wire.exchange import Item, Run
 
 LOCAL_WORKER: Final = WorkerId("local")
@@ -24,6 +27,27 @@ def bearings(run: Run, item: Item, worker: WorkerId) -> dict[str, str]:
         **dict(zip(OF_RUN, _of_run(run, worker), strict=True)),
         **dict(zip(OF_TASK, _of_task(run, item), strict=True)),
     }
+
+
+class Ids(Struct, frozen=True):
+    """Who a task is."""
+
+    job_id: str
+    index: int
+    attempt: int
+    lease_id: LeaseId
+    worker: str
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str]) -> "Ids":
+        """As a command is told. `KeyError` or `ValueError` where it is not."""
+        return cls(
+            environment["HOLDFAST_JOB_ID"],
+            int(environment["HOLDFAST_TASK_INDEX"]),
+            int(environment["HOLDFAST_ATTEMPT"]),
+            LeaseId(int(environment["HOLDFAST_LEASE_ID"])),
+            environment["HOLDFAST_WORKER_ID"],
+        )
 
 
 class Bearings:

@@ -6,20 +6,16 @@ in one record. A task that fails takes none of them along.
 
 import os
 import threading
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from logging import Logger
 from types import TracebackType
 from typing import IO, Any, Final, Protocol
 
-from msgspec import Struct
-from msgspec.msgpack import Encoder
-
-from holdfast.core.ids import LeaseId
 from holdfast.core.owed import BLOCK, EFFECT, Entry
 from holdfast.wire.delivery import Origin
 from holdfast.wire.exchange import Done, Progress
+from holdfast.worker.bearings import Ids
 from holdfast.worker.errors import (
     CannotPromise,
     DuplicateEffect,
@@ -28,21 +24,20 @@ from holdfast.worker.errors import (
     NotInTask,
     UnknownSink,
 )
-from holdfast.worker.payloads import CannotEncode, encode_result
+from holdfast.worker.payloads import encode_result
 from holdfast.worker.progressing import Teller
+from holdfast.worker.promised import counted, encoded_body
 from holdfast.worker.results import INLINE_BYTES
 from holdfast.worker.seat import Seat
 from holdfast.worker.staging import Staging
 from holdfast.worker.tasklog import task_logger
 from holdfast.worker.troubles import bounded, describe
 
-BODY_BYTES_MAX: Final = 64 * 1024
 BODIES_BYTES_MAX: Final = 8 * 1024 * 1024
 """All of one task together: they are one record."""
 ENTRIES_MAX: Final = 1_000
 KEY_MAX: Final = 1_000
 NOTE_BYTES_MAX: Final = 200
-MOST: Final = 2**63 - 1
 
 ENDED: Final = "the task that this is part of has ended; nothing more can be asked of it or for it"
 COPY: Final = (
@@ -52,7 +47,6 @@ COPY: Final = (
 ASKED: Final = "this task has asked for its commit: nothing more can be part of it"
 COMMITTED: Final = "this task has committed: its result and what it promised are recorded already"
 
-_ENCODE: Final = Encoder().encode
 _MAKING: Final = threading.Lock()
 
 class Part(Protocol):
@@ -67,27 +61,6 @@ class Part(Protocol):
 
     def discard(self) -> None:
         """The attempt does not commit: nothing of it stays."""
-
-
-class Ids(Struct, frozen=True):
-    """Who a task is."""
-
-    job_id: str
-    index: int
-    attempt: int
-    lease_id: LeaseId
-    worker: str
-
-    @classmethod
-    def of_environment(cls, environment: Mapping[str, str]) -> "Ids":
-        """As a command is told. `KeyError` or `ValueError` where it is not."""
-        return cls(
-            environment["HOLDFAST_JOB_ID"],
-            int(environment["HOLDFAST_TASK_INDEX"]),
-            int(environment["HOLDFAST_ATTEMPT"]),
-            LeaseId(int(environment["HOLDFAST_LEASE_ID"])),
-            environment["HOLDFAST_WORKER_ID"],
-        )
 
 
 class Context:
@@ -200,7 +173,7 @@ class Context:
         with a stall timeout must say something within it."""
         (run, _), _, host = self._speaker("progress()")
         told = Progress(
-            self._ids.lease_id, _count(done, "done"), _count(total or 0, "total"),
+            self._ids.lease_id, counted(done, "done"), counted(total or 0, "total"),
             bounded(str(note), NOTE_BYTES_MAX),
         )  # fmt: skip
         with self._lock:
@@ -223,7 +196,7 @@ class Context:
             raise UnknownSink(sink, run.sinks)
         if len(key) > KEY_MAX:
             raise CannotPromise(f"the key of an effect has at most {KEY_MAX} characters")
-        entry = Entry(EFFECT, sink, key, _encoded(sink, body))
+        entry = Entry(EFFECT, sink, key, encoded_body(sink, body))
         with self._lock:
             self._check_open()
             if key and (sink, key) in self._keys:
@@ -382,29 +355,3 @@ def context_of(seat: Seat) -> Context:
         ids = Ids(run.job_id, item.index, item.attempt, item.lease_id, host.worker)
         host.context = context = Context(ids, seat)
         return context
-
-
-def _encoded(sink: str, body: Any) -> bytes:
-    try:
-        encoded = _ENCODE(body)
-    except (TypeError, OverflowError, ValueError, RecursionError) as error:
-        raise CannotEncode(
-            f"the body of an effect for {sink!r} cannot be sent: {error}. Use plain types "
-            "(numbers, text, lists, dicts, dataclasses)."
-        ) from error
-    if len(encoded) > BODY_BYTES_MAX:
-        raise EffectTooLarge(
-            f"the body of an effect for {sink!r} takes {len(encoded):,} bytes, over the limit of "
-            f"{BODY_BYTES_MAX:,}; put it in a file and send its name"
-        )
-    return encoded
-
-
-def _count(value: float, name: str) -> int:
-    try:
-        whole = int(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name}={value!r} is not a number") from None
-    if not 0 <= whole <= MOST:
-        raise ValueError(f"{name}={value!r} cannot be negative, nor endless")
-    return whole

@@ -3,7 +3,8 @@
 import os
 from typing import Final
 
-from holdfast.worker.context import Context, Ids, context_of
+from holdfast.worker.bearings import Ids
+from holdfast.worker.context import Context, context_of
 from holdfast.worker.errors import NotInTask
 from holdfast.worker.seat import current_seat
 

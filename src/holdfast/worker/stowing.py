@@ -120,10 +120,10 @@ class StowedExecutor:
         self._closed.set()
         for _ in self._threads:
             self._tasks.put(None)
-        for done in self._carried.values():
-            # One that has asked for an early commit was answered for inside.
-            if done.lease_id not in self._early:
-                whole.released.append(Released(done.job_id, done.index, done.lease_id, True))
+        whole.released.extend(
+            Released(done.job_id, done.index, done.lease_id, True)
+            for done in self._carried.values()
+        )
         self._carried.clear()
         return whole
 
@@ -187,11 +187,10 @@ class StowedExecutor:
             (harvest.early if is_early else harvest.done).append(ended)
         else:
             self._spool.drop(ended.lease_id)
+            harvest.failed.append(ended)
             if is_early:
                 # The attempt still runs, and hears of it as of a commit that was refused.
                 self._inside.answer(ended.lease_id, ended.error)
-            else:
-                harvest.failed.append(ended)
 
     def _carry(self, done: Done) -> None:
         self._carried[done.lease_id] = done

@@ -9,6 +9,7 @@ from holdfast.api.limits import Door
 from holdfast.api.problems import CODES, Declined
 from holdfast.api.route import Route
 from holdfast.api.routes import TABLE
+from holdfast.core import commands as c
 from holdfast.core.errors import LogFailed
 
 SPELLED = {
@@ -183,5 +184,30 @@ def test_a_name_that_nobody_knows_may_not_follow_a_path(inside):
         assert (await house.post("/jobs/1/cancel?reason=no")).code == "invalid"
         # Whoever watches over processes may add what they like.
         assert (await house.get("/livez?at=1", token="")).status == 200
+
+    inside(story)
+
+
+def test_a_token_that_was_shown_before_opens_nothing_once_it_is_revoked(inside):
+    async def story(house):
+        token = await house.token("read")
+        assert [(await house.get("/jobs", token=token)).status for _ in range(2)] == [200, 200]
+        token_id = token.split("_")[1]
+        await house.served.ask(
+            lambda k: k.execute(c.RevokeToken(token_id=token_id), actor="test")
+        )
+        assert (await house.get("/jobs", token=token)).code == "unauthenticated"
+
+    inside(story)
+
+
+def test_a_token_that_was_shown_before_expires_all_the_same(inside, monkeypatch):
+    async def story(house):
+        clock = house.served.coordinator.clock
+        expires = clock.wall() + 60_000
+        token = await house.token("read", expires_wall=expires)
+        assert (await house.get("/jobs", token=token)).status == 200
+        monkeypatch.setattr(clock, "wall", lambda: expires)
+        assert (await house.get("/jobs", token=token)).code == "unauthenticated"
 
     inside(story)

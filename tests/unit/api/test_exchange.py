@@ -5,9 +5,9 @@ import base64
 
 import msgspec
 
-from holdfast.core.ids import LeaseId
+from holdfast.api import exchange as exchange_module
 from holdfast.wire.bodies import Command
-from holdfast.wire.exchange import Capacity, Exchange, Lingering, Reply
+from holdfast.wire.exchange import Capacity, Exchange, Reply
 
 PACKED = "application/msgpack"
 
@@ -134,11 +134,54 @@ def test_a_second_worker_of_a_living_ones_name_is_refused(inside):
     inside(story)
 
 
-def test_what_lingers_is_told_with_all_that_it_takes(inside):
+def test_who_has_nothing_to_say_takes_no_turn(inside, monkeypatch):
     async def story(house):
-        some = Lingering(LeaseId(7), 0, 1_000, 0, 0, (("licence", 1_000),))
-        assert (await house.post("/exchange", message(1, lingering=(some,)))).status == 200
-        less = Lingering(LeaseId(7), 0, 1_000, 0, 0, (("licence", -1),))
-        assert (await house.post("/exchange", message(2, lingering=(less,)))).status == 422
+        waiting = await parked(house, 1, hello=HELLO)
+        engine = house.served.engine
+        while engine._turn is not None:
+            await asyncio.sleep(0)
+        turns = []
+        monkeypatch.setattr(engine, "soon", lambda: turns.append(1))
+        newer = await parked(house, 2)
+        # The former was answered all the same, and the new one is found when there is work.
+        assert (await waiting).value["number"] == 1
+        assert turns == []
+        monkeypatch.undo()
+        await house.submit()
+        assert len((await newer).value["runs"]) == 1
+
+    inside(story)
+
+
+def test_who_comes_while_work_waits_is_given_it(inside):
+    async def story(house):
+        assert (await house.exchange(1)).value["who"] is True
+        await house.submit()
+        assert len((await house.exchange(2, hello=HELLO)).value["runs"]) == 1
+
+    inside(story)
+
+
+def test_who_has_been_parked_long_enough_is_answered_with_nothing(inside, monkeypatch):
+    monkeypatch.setattr(exchange_module, "PARK_S", 0.01)
+
+    async def story(house):
+        told = await house.exchange(1, hello=HELLO)
+        assert (told.status, told.value["runs"]) == (200, [])
+
+    inside(story)
+
+
+def test_a_worker_tells_what_is_over_and_still_runs_there(inside):
+    over = {"lease_id": 9, "slot": 0, "cpus_milli": 1_000, "memory_bytes": 0, "gpus": 0}
+
+    async def story(house):
+        await house.submit()
+        lingering = [{**over, "resources": [["licence", 2_000]]}]
+        told = await house.exchange(1, occupied=1, lingering=lingering)
+        assert (told.status, len(told.value["runs"])) == (200, 1)
+        wrong = [{**over, "resources": [["licence", -1]]}]
+        told = await house.exchange(2, occupied=1, lingering=wrong)
+        assert (told.status, told.code) == (422, "invalid")
 
     inside(story)

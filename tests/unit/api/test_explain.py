@@ -157,11 +157,57 @@ def test_every_worker_is_told_by_itself_where_that_is_asked_for(inside):
         assert "standing" not in (await house.get("/tasks/1/3/explain")).value
         for path in ("/tasks/1/3", "/jobs/1"):
             told = (await house.get(f"{path}/explain?level=3")).value
-            assert told["standing"] == [
-                {"worker": "w1", "against": ["0 cpus of 1 cpus free", "no slot is free"]}
-            ]
-            assert told["ahead"] == 0
+            against = ["it needs 1 cpu, and 0 cpus is free", "no slot is free"]
+            assert told["standing"] == [{"worker": "w1", "against": against}]
             assert told["reasons"][0]["cure"]
+
+    inside(story)
+
+
+def test_a_place_in_the_line_counts_every_task_that_goes_before(inside):
+    async def story(house):
+        async def ahead(what: str) -> int:
+            return (await house.get(f"/{what}/explain")).value["ahead"]
+
+        await house.submit(4)
+        # Two of them run now.
+        await house.exchange(1)
+        assert [await ahead(f"tasks/1/{index}") for index in (2, 3)] == [0, 1]
+        await house.submit(3)
+        await house.submit(2, cpus=0.5)
+        await house.submit(1, priority=5)
+        assert await ahead("jobs/4") == 0
+        assert await ahead("jobs/1") == 1
+        assert await ahead("jobs/2") == 1 + 2
+        assert await ahead("tasks/2/2") == 1 + 2 + 2
+        # Those of another shape came before it as well.
+        assert await ahead("jobs/3") == 1 + 2 + 3
+        # What nobody may be given goes before nobody.
+        await house.post("/queues/default/pause", {})
+        assert await ahead("jobs/3") == 0
+
+    inside(story)
+
+
+def test_a_job_that_ended_badly_is_told_with_what_one_of_its_tasks_says(inside):
+    async def story(house):
+        await house.submit(2)
+        began = [{"job_id": "1", "index": n, "lease_id": n + 1, "ran_ms": 0} for n in range(2)]
+        lost = {
+            "job_id": "1", "index": 1, "lease_id": 2, "ran_ms": 1, "reason": "failed",
+            "error": "ValueError: no\nand more", "traceback": "", "exit_code": 1,
+        }  # fmt: skip
+        await house.exchange(1)
+        await house.exchange(2, started=began, held=[1, 2])
+        await house.exchange(3, failed=[lost, {**lost, "index": 0, "lease_id": 1}])
+        (told,) = (await house.get("/jobs/1/explain")).value["reasons"]
+        assert told["sentence"] == "It ended FAILED: quarantined; 1/0: ValueError: no."
+        assert (told["command"], told["example"]) == ("holdfast job retry 1", "1/0")
+        await house.submit(after=[{"job": "1"}])
+        (told,) = (await house.get("/jobs/2/explain")).value["reasons"]
+        assert told["sentence"] == (
+            "It ended FAILED: dependency_failed; it came after the success of 1."
+        )
 
     inside(story)
 

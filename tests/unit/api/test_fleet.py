@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.core.ids import WorkerId
+from holdfast.wire.sinks import FileSink
 
 
 async def one_lease(house) -> dict[str, object]:
@@ -257,6 +258,12 @@ def test_the_token_of_one_worker_does_not_speak_for_another(inside):
     inside(story)
 
 
+LINGERS = {
+    "lease_id": 7, "slot": 0, "cpus_milli": 1_000, "memory_bytes": 0, "gpus": 0,
+    "resources": [["licence", 1_000]],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "strange",
     [
@@ -269,6 +276,9 @@ def test_the_token_of_one_worker_does_not_speak_for_another(inside):
         {"capacity": {"slots": 10**9, "cpus_milli": 1, "memory_bytes": 0, "gpus": 0}},
         {"capacity": {"slots": 1, "cpus_milli": 10**30, "memory_bytes": 0, "gpus": 0}},
         {"held": ["x"]},
+        {"lingering": [LINGERS | {"memory_bytes": -1}]},
+        {"lingering": [LINGERS | {"resources": [["licence", 10**30]]}]},
+        {"progress": [{"lease_id": 1, "done": -1, "total": 0, "note": ""}]},
         {"started": [{"job_id": "1"}]},
     ],
 )
@@ -278,6 +288,15 @@ def test_what_no_worker_can_be_is_refused_and_harms_nobody(inside, strange):
         told = await house.exchange(1, **strange)
         assert (told.status, told.code) == (422, "invalid"), told.content
         assert len((await house.exchange(1)).value["runs"]) == 1
+
+    inside(story)
+
+
+def test_an_attempt_that_lingers_is_told_with_what_it_takes(inside):
+    async def story(house):
+        await house.submit()
+        told = await house.exchange(1, occupied=1, lingering=[LINGERS])
+        assert told.status == 200, told.content
 
     inside(story)
 
@@ -292,5 +311,34 @@ def test_a_worker_known_to_be_dead_holds_nothing(inside):
         # Another process of that name is let in at once.
         reply = (await house.exchange(1, incarnation=2)).value
         assert (reply["refused"], len(reply["runs"])) == ("", 1)
+
+    inside(story)
+
+
+def test_how_far_an_attempt_says_it_is_shown_with_its_task(inside):
+    async def story(house):
+        where = await one_lease(house)
+        lease = where["lease_id"]
+        assert (await house.get("/tasks/1/0")).value["progress"] is None
+        told = {"lease_id": lease, "done": 3, "total": 0, "note": "third"}
+        await house.exchange(3, held=[lease], progress=[told])
+        progress = (await house.get("/tasks/1/0")).value["progress"]
+        assert (progress["done"], progress["total"], progress["note"]) == (3, None, "third")
+        assert progress["at"].endswith("Z")
+        (listed,) = (await house.get("/jobs/1/tasks")).value["tasks"]
+        assert listed["progress"] == progress
+
+    inside(story)
+
+
+def test_what_is_owed_is_told_to_whoever_asks_whether_all_is_well(inside):
+    async def story(house):
+        house.served.exchanges.adjust_sinks({"ledger": FileSink(path="/ledger")})
+        assert (await house.get("/readyz?verbose")).value["checks"]["owed"] == "nothing"
+        where = await one_lease(house)
+        owed = [{"kind": "effect", "place": "ledger", "key": "", "body": ""}]
+        done = {**where, "ran_ms": 1, "result": "", "owed": owed}
+        await house.exchange(3, done=[done])
+        assert (await house.get("/readyz?verbose")).value["checks"]["owed"] == "1 entry is owed"
 
     inside(story)

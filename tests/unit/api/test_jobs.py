@@ -309,3 +309,15 @@ def test_a_waiting_task_is_moved_in_time(inside):
         assert (await house.post("/tasks/1/0/reschedule")).code == "invalid_transition"
 
     inside(story)
+
+
+def test_a_command_that_is_to_run_no_time_is_refused_and_the_field_is_named(inside):
+    async def story(house):
+        body = {"command": {"argv": ["true"]}}
+        told = await house.post("/jobs", {**body, "count": 0})
+        assert (told.status, told.code) == (422, "invalid")
+        assert "`count` is 0" in told.value["detail"]
+        assert (await house.post("/jobs", body)).value["tasks"] == 1
+        assert (await house.post("/jobs", {**body, "count": 3})).value["tasks"] == 3
+
+    inside(story)

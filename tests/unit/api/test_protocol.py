@@ -330,3 +330,29 @@ def test_no_value_can_add_a_line_to_the_head_of_an_answer():
     for value in ("a\r\nevil: 1", "a\nb", "a\0b"):
         with pytest.raises(ValueError, match="cannot be told"):
             whole(200, headers=[("location", value)])
+
+
+def test_many_that_are_refused_at_once_are_all_answered_in_their_order(told):
+    async def story(place):
+        visitor = await place.visit()
+        # More than a stack of calls would hold, had each begun the next.
+        count = 1_200
+        visitor.say(place.request("GET /api/v1/nowhere", token="") * count)
+        visitor.say(place.request("GET /api/v1/livez"))
+        heard = b""
+        while heard.count(b"HTTP/1.1 ") <= count:
+            heard += await asyncio.wait_for(visitor.reader.read(1 << 16), PATIENCE_S)
+        statuses = [each.partition(b" ")[0] for each in heard.split(b"HTTP/1.1 ")[1:]]
+        assert statuses == [b"401"] * count + [b"200"]
+
+    told(story)
+
+
+def test_what_came_whole_before_the_nonsense_is_answered(told):
+    async def story(place):
+        visitor = await place.visit()
+        visitor.say(place.request("GET /api/v1/nowhere", token=""), b"\x00\x01 nonsense\r\n\r\n")
+        assert [(await visitor.hear()).status for _ in range(2)] == [401, 400]
+        assert await visitor.is_let_go()
+
+    told(story)

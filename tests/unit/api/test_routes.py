@@ -95,5 +95,8 @@ def test_health_is_found_where_others_look_for_it(inside):
     async def story(house):
         for path in ("/livez", "/readyz", "/healthz"):
             assert (await house.get(path, prefix="", token="")).status == 200
+        for path in ("/metrics", "/version", "/openapi.json", "/docs"):
+            assert (await house.get(path, prefix="")).status == 200
+            assert (await house.get(path, prefix="", token="")).status == 401
 
     inside(story)

@@ -9,6 +9,7 @@ import pytest
 from holdfast.cli.benchmarks.day import (
     HOUR,
     MACHINE_CPUS,
+    Begun,
     Place,
     Work,
     a_day,
@@ -53,6 +54,7 @@ def test_everything_begins_once_and_no_more_at_a_time_than_there_is(way: object)
     outcome = replay(day, machines, watched)
     assert sorted(begun) == list(range(len(day)))
     assert 0 < outcome.used <= 1
+    assert len(outcome.begun) == len(day)
 
 
 def test_first_come_first_served_lets_nobody_pass() -> None:
@@ -62,3 +64,19 @@ def test_first_come_first_served_lets_nobody_pass() -> None:
     assert place(10_000, [1], []) == []
     assert place(20_000, [2], []) == []
     assert place(HOUR, [], [0]) == [1, 2]
+
+
+def test_slowdown_is_told_in_times_of_what_a_task_takes_and_of_a_round_at_least() -> None:
+    assert Begun(Work(0, HOUR, 1, 0), HOUR).slowdown == 2
+    assert Begun(Work(0, 1_000, 1, 0), 30_000).slowdown == 4
+
+
+def test_of_many_who_wait_the_planner_keeps_nobody_behind_a_large_one_that_waits_for_long() -> None:
+    """A machine that is nearly free for a large task is kept for it; the others are not."""
+    day = a_day(600, 1)
+    machines = machines_for(day)
+    waits = {
+        way: mean(one.waited_ms for one in replay(day, machines, way(day, machines)).begun)
+        for way in (planned, first_come)
+    }
+    assert waits[planned] < waits[first_come] / 2

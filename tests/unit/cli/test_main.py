@@ -39,6 +39,16 @@ def test_the_version_is_told(run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(("jbo", "list"), "'job'"), (("job", "lst"), "'list'"), (("schedul", "list"), "'schedule'")],
+)
+def test_a_command_that_was_mistyped_is_told_with_what_was_meant(run, typed, meant) -> None:
+    done = run(*typed)
+    assert done.code == 2
+    assert f"Did you mean {meant}?" in done.err
+
+
+@pytest.mark.parametrize(
     "arguments",
     [("nonsense",), ("job", "nonsense"), ("job", "show"), ("job", "list", "-o", "xml"), ("--odd",)],
 )

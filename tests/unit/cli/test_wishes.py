@@ -53,6 +53,8 @@ def test_what_is_not_said_is_not_sent(run) -> None:
         (("--resource", "a=1", "--resource", "a=2"), "'a' is named twice"),
         (("--resource", "cpus=1"), "field of its own"),
         (("--require", "zone ~ eu"), "unknown operator '~'"),
+        (("--require", "zone =~ eu"), "unknown operator '=~'"),
+        (("--concurrency", "k=0"), "k alone is bounded by"),
         (("--require", "zone"), "is no constraint"),
         (("--require", "5 zone == eu"), "what is required has no weight"),
         (("--require", "cores >= many"), "compares numbers"),
@@ -114,6 +116,12 @@ def test_terms_that_make_no_sense_are_told(text: str, told: str) -> None:
         (("limit", "set", "queue/k", "--running", "1"), "is not namespace/NAME"),
         (("limit", "set", "key/", "--running", "1"), "is not namespace/NAME"),
         (("limit", "set", "key/k", "--running", "-1"), "--running"),
+        (("limit", "set", "key/k", "--running", "0"), "none takes the bound away"),
+        (("limit", "set", "key/k", "--running", "two"), "'two' is not N"),
+        (("limit", "set", "key/k", "--cpus", "0"), "would let nothing run"),
+        (("limit", "set", "key/k", "--memory", "much"), "is not SIZE"),
+        (("limit", "set", "key/k", "--resource", "licence"), "is not NAME=N"),
+        (("limit", "set", "key/k", "--resource", "cpus=2"), "has a field of its own"),
         (("limit", "set", "key/k", "--rate", "often"), "10/1m"),
         (("limit", "set", "namespace/n", "--weight", "0"), "--weight"),
         (("limit", "clear", "nothing"), "is not namespace/NAME"),
@@ -158,7 +166,7 @@ def test_limits_of_a_folder_are_read_at_any_moment(run, write, story) -> None:
         ("key/k", 2, "10/1m")
     ]
     table = run("limit", "list", "--data", folder).out.splitlines()
-    assert table[0].split() == ["LIMIT", "IN", "USE", "RUNNING", "RATE", "WEIGHT"]
+    assert table[0].split() == ["LIMIT", "IN", "USE", "RUNNING", "RATE", "WEIGHT", "TAKEN"]
     assert run("limit", "show", "key/k", "--data", folder).code == 0
     then = run("limit", "show", "key/k", "--data", folder, "--at", before)
     assert then.code == 4

@@ -1,5 +1,7 @@
 """What a program knows of a job, and how it is told."""
 
+import gc
+import weakref
 from array import array
 from collections.abc import Sequence
 
@@ -198,3 +200,19 @@ def test_whatever_was_missed_every_end_is_told_once(steps: list[Step]) -> None:
     assert feed.done_count == len(standing)
     told = [feed.order[p] for p in range(len(feed.order)) if p not in feed.superseded]
     assert sorted(told) == sorted(index for index, _ in standing)
+
+
+def test_who_tells_a_feed_is_freed_with_it_and_not_by_the_collector() -> None:
+    feed = a_feed(FRESH)
+    gone: list[FeedRef] = []
+    ref = FeedRef(feed, gone.append)
+    watched = weakref.ref(ref)
+    gc.disable()
+    try:
+        del feed
+        assert gone == [ref]
+        gone.clear()
+        del ref
+        assert watched() is None
+    finally:
+        gc.enable()

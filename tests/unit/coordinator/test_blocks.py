@@ -1,30 +1,28 @@
-"""A block after a commit is run by whoever committed. Leftovers and progress are told of too."""
+"""A block is run by whoever committed. Progress is kept while its attempt is held."""
 
 import pytest
 
 from holdfast.coordinator.carriers import PATIENCE_MS
 from holdfast.core import commands as c
-from holdfast.core.ids import Index, JobId, LeaseId
+from holdfast.core.ids import Index, LeaseId
 from holdfast.core.owed import DebtName
 from holdfast.core.task import TaskState
 from holdfast.testing.owing import (
     COURIER,
     HELPER,
     IN_BLOCK,
-    REPORT,
     RUNNER,
     SPEC,
     TERM_MS,
     Runner,
     a_service,
-    effect,
     pass_time,
     say,
     state_of,
 )
 from holdfast.testing.post import Post
 from holdfast.testing.service import Service
-from holdfast.wire.delivery import Bounced, Origin
+from holdfast.wire.delivery import Bounced
 from holdfast.wire.exchange import COMMITTED, Done, Hello, Progress
 
 
@@ -115,30 +113,6 @@ def test_a_commit_whose_answer_was_lost_in_a_restart_begins_its_block_when_it_is
     runner.post.say(slots=0, carrying=(name,))
     service.settle()
     assert not parked(service, name)
-
-
-def test_leftovers_are_removable_unless_they_are_owed_or_may_be() -> None:
-    service = a_service()
-    job_id = Runner(service).commit((REPORT,), (effect(),))
-    running = Runner(service, "other").submit()
-    post = Post(service, name="runs")
-    (run,) = post.hear(hello=COURIER, slots=1).runs
-    (live,) = [item.lease_id for item in run.items]
-    log = service.log.log_id
-
-    def origin(job: JobId, index: int, lease: int) -> Origin:
-        return Origin(log, job, Index(index), LeaseId(lease))
-
-    asked = (
-        origin(job_id, 0, 1),
-        origin(job_id, 0, 77),
-        origin(job_id, 1, 2),
-        origin(running, 0, live),
-        origin(running, 0, 78),
-        origin(JobId("forgotten"), 0, 79),
-    )
-    told = post.hear(slots=1, held=(live,), leftovers=asked)
-    assert told.removable == (77, 2, 78, 79)
 
 
 def test_progress_is_kept_for_as_long_as_its_attempt_is_held() -> None:

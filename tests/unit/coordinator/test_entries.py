@@ -9,7 +9,7 @@ from holdfast.coordinator.entries import CACHED_BYTES, Entries
 from holdfast.coordinator.snapshotting import Course, make_snapshot
 from holdfast.coordinator.taking import take_folder
 from holdfast.core.errors import BrokenInvariant
-from holdfast.core.ids import Index, JobId, Position
+from holdfast.core.ids import Position
 from holdfast.core.owed import EFFECT, Entry
 from holdfast.core.record import Record, decode_record
 from holdfast.testing.world import World
@@ -79,6 +79,7 @@ def test_entries_of_one_record_are_read_once_and_large_ones_are_not_kept() -> No
 def test_a_record_without_the_commit_is_a_broken_invariant() -> None:
     world = World()
     owing(world, "j", b"a")
-    entries = reading(world, Counter())
-    with pytest.raises(BrokenInvariant, match="did not commit task j/7"):
-        entries.lease_of(world.task("j").committed, JobId("j"), Index(7))
+    (owed,) = world.state.debts
+    owed.position = Position(1)
+    with pytest.raises(BrokenInvariant, match="record 1 did not commit task j/0"):
+        reading(world, Counter()).of(owed)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.coordinator import fleetnotes
+from holdfast.coordinator import notebook
 from holdfast.coordinator.crews import NotedCrew
-from holdfast.coordinator.fleetnotes import FILE, FORMER, FleetNotes, fleet_at
+from holdfast.coordinator.fleetnotes import FILE, LOOK_MS, FleetNotes, fleet_at
 from holdfast.coordinator.surroundings import Surroundings
 from holdfast.core import commands as c
-from holdfast.core.ids import Instant
+from holdfast.core.ids import NEVER, Instant, WorkerId
 from holdfast.core.spec import JobSpec
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.post import Post
@@ -84,7 +84,7 @@ def test_nothing_is_written_while_nothing_changes(house: House) -> None:
     before = (house.folder / FILE).read_bytes()
     for _ in range(5):
         worker.say()
-        house.clock.advance(fleetnotes.LOOK_MS)
+        house.clock.advance(notebook.LOOK_MS)
         house.moment()
     assert (house.folder / FILE).read_bytes() == before
 
@@ -99,6 +99,14 @@ def test_after_a_restart_nobody_is_there_until_heard_of(house: House) -> None:
     assert (house.standing(before), house.standing(after)) == ({"w": "open"}, {})
 
 
+def test_workers_that_end_with_their_process_are_noted_as_gone(house: House) -> None:
+    Post(house.service, name="w").say(hello=HELLO)
+    before = house.moment()
+    house.notes.leave()
+    after = house.moment()
+    assert (house.standing(before), house.standing(after)) == ({"w": "open"}, {})
+
+
 def test_before_the_first_note_nobody_knows(house: House, tmp_path: Path) -> None:
     position, now = house.moment()
     assert house.standing((position, Instant(now - 10))) is None
@@ -109,14 +117,14 @@ def test_before_the_first_note_nobody_knows(house: House, tmp_path: Path) -> Non
 def test_the_notes_are_bounded_and_say_where_they_begin(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleetnotes, "MOST_BYTES", 500)
+    monkeypatch.setattr(notebook, "MOST_BYTES", 500)
     first = house.moment()
     worker = Post(house.service, name="w")
     moments = []
     for slots in range(1, 60):
         worker.say(slots=slots, hello=HELLO)
         moments.append((slots, house.moment()))
-    sizes = [(house.folder / name).stat().st_size for name in (FILE, FORMER)]
+    sizes = [(house.folder / name).stat().st_size for name in (FILE, f"{FILE}.old")]
     assert max(sizes) < 1_000
     assert house.standing(first) is None
     kept = [(slots, fleet_at(house.folder, *then)) for slots, then in moments]
@@ -157,3 +165,40 @@ def test_the_past_is_explained_with_the_workers_of_then(house: House) -> None:
         crew = NotedCrew(state, now, fleet_at(house.folder, int(state.position), now) or ())
         told.append(Surroundings(state, now, house.clock.wall(), crew).key(state.jobs[job]))
     assert told == ["no_worker", "too_large", "next"]
+
+
+def test_who_is_let_go_is_noted_as_gone(house: House) -> None:
+    worker = Post(house.service, name="w")
+    worker.say(slots=2, hello=HELLO)
+    there = house.moment()
+    assert house.service.exchanges.registry.forget(WorkerId("w")) is not None
+    gone = house.moment()
+    assert [house.standing(then) for then in (there, gone)] == [{"w": "open"}, {}]
+
+
+def test_who_falls_silent_is_looked_for_though_nobody_says_anything(house: House) -> None:
+    worker = Post(house.service, name="w")
+    assert house.notes.next_due() == NEVER
+    worker.say(slots=2, hello=HELLO)
+    house.moment()
+    house.service.exchanges.unpark_all()
+    house.clock.advance(TERM_MS)
+    assert NEVER < house.notes.next_due() <= house.service.coordinator.now()
+    silent = house.moment()
+    worker.say(slots=2)
+    house.clock.advance(LOOK_MS)
+    back = house.moment()
+    assert [house.standing(then) for then in (silent, back)] == [{"w": "silent"}, {"w": "open"}]
+
+
+def test_one_who_changes_among_many_is_the_only_one_looked_at(house: House) -> None:
+    workers = [Post(house.service, name=f"w{number}") for number in range(20)]
+    for worker in workers:
+        worker.say(slots=2, hello=HELLO)
+    house.moment()
+    before = (house.folder / FILE).read_bytes().splitlines()
+    workers[7].say(slots=3)
+    assert house.service.exchanges.registry.changed == {"w7"}
+    house.moment()
+    (fresh,) = (house.folder / FILE).read_bytes().splitlines()[len(before) :]
+    assert b'"w7"' in fresh

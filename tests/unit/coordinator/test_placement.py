@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.coordinator.crews import LiveCrew
+from holdfast.coordinator.exchanges import MOST_PARTS
+from holdfast.coordinator.foresight import Foresight
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
@@ -18,6 +21,7 @@ from holdfast.testing.service import Service
 from holdfast.wire.exchange import Done, Failed, Hello, Lingering, Started
 
 AT_ONCE = RetryPolicy(kind="none")
+SPEC = JobSpec(name="work", kind="function", target="work", memory_bytes=1)
 
 
 def a_service() -> Service:
@@ -235,3 +239,109 @@ def test_an_operator_may_have_nobody_cordoned_and_nothing_grow_urgent() -> None:
     clock.advance(10**9)
     look = service.exchanges.placement.outlook(())
     assert all(look.rank_of(row) == row.priority for row in look.rows)
+
+
+# --- rounds that are cut ------------------------------------------------------------------------
+
+
+def a_cut_service(most_picks: int) -> Service:
+    return Service(ManualClock(), SeededDice(1), term_ms=10_000, most_picks=most_picks)
+
+
+def test_what_one_round_may_not_give_out_the_next_does_at_once() -> None:
+    service = a_cut_service(3)
+    arrive(service, "v", slots=4)
+    service.do(c.SubmitJob(spec=SPEC, items=(b"",) * 4))
+    service.turn()
+    assert len(service.coordinator.state.holders[("v", 1)].leases) == 3
+    assert service.next_due() == service.clock.now()
+    service.synced()
+    service.turn()
+    assert len(service.coordinator.state.holders[("v", 1)].leases) == 4
+    assert service.next_due() > service.clock.now()
+
+
+def test_an_idle_worker_hears_of_all_parts_of_a_round_in_one_answer() -> None:
+    service = a_cut_service(2)
+    posts = [arrive(service, name, slots=4) for name in ("v", "w")]
+    before = [len(post.replies) for post in posts]
+    submit(service, 9)
+    for post, number in zip(posts, before, strict=True):
+        (reply,) = post.replies[number:]
+        assert len(reply.runs) == 4
+
+
+def test_whoever_reported_something_is_answered_within_a_cut_round() -> None:
+    service = a_cut_service(1)
+    worker = arrive(service, "v", slots=3)
+    job_id = submit(service, 1)
+    ((_, index, lease),) = given(worker)
+    service.do(c.SubmitJob(spec=SPEC, items=(b"",) * 3))
+    worker.say(slots=3, done=done(job_id, index, lease))
+    before = len(worker.replies)
+    service.turn()
+    service.synced()
+    (reply,) = worker.replies[before:]
+    assert len(reply.runs) == 1
+    assert service.next_due() == service.clock.now()
+
+
+def test_what_nobody_listened_for_between_two_parts_is_told_with_the_next_answer() -> None:
+    service = a_cut_service(1)
+    worker = arrive(service, "v", slots=2)
+    worker.say(slots=2)
+    service.settle()
+    service.do(c.SubmitJob(spec=SPEC, items=(b"",) * 2))
+    service.turn()
+    service.synced()
+    parked = service.exchanges.workers[worker.name]
+    assert len(parked.runs) == 1
+    parked.send = None
+    worker.say(slots=2, seen=worker.number - 1)
+    service.settle()
+    assert len(given(worker)) == 2
+    assert len({lease for _, _, lease in given(worker)}) == 2
+    assert "AttemptsReleased" not in {
+        type(event).__name__ for record in service.records() for event in record.events
+    }
+
+
+def test_the_parts_of_a_long_round_are_told_before_its_end() -> None:
+    service = a_cut_service(1)
+    posts = [arrive(service, f"w{number}") for number in range(MOST_PARTS + 1)]
+    before = sum(len(post.replies) for post in posts)
+    service.do(c.SubmitJob(spec=SPEC, items=(b"",) * len(posts)))
+    for _ in range(MOST_PARTS):
+        assert sum(len(post.replies) for post in posts) == before
+        service.turn()
+        service.synced()
+    assert sum(len(post.replies) for post in posts) == before + MOST_PARTS
+
+
+def test_whoever_was_given_something_hears_of_it_although_the_rest_was_taken_away() -> None:
+    service = a_cut_service(1)
+    worker = arrive(service, "v", slots=2)
+    service.do(c.SubmitJob(spec=SPEC, items=(b"",)))
+    taken = service.do(c.SubmitJob(spec=SPEC, items=(b"",)))
+    assert isinstance(taken, Accepted)
+    service.turn()
+    service.synced()
+    assert given(worker) == []
+    service.do(c.KillJob(job_id=JobId(str(taken.answer))))
+    # Somebody looks at what waits: whoever has nothing left leaves the line.
+    state = service.coordinator.state
+    assert state.ready.rows(state.jobs, service.clock.now()) == []
+    assert not state.ready.queues
+    service.settle()
+    assert len(given(worker)) == 1
+
+
+def test_what_is_foreseen_is_never_cut() -> None:
+    service = a_cut_service(1)
+    arrive(service, "v", slots=3)
+    job_id = submit(service, 1)
+    crew = LiveCrew(service.coordinator.state, service.exchanges)
+    service.do(c.SubmitJob(spec=SPEC, items=(b"",) * 2))
+    placed = Foresight(crew.outlook()).placed
+    assert job_id not in placed
+    assert [len(indices) for indices in placed.values()] == [2]

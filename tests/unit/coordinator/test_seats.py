@@ -9,7 +9,10 @@ from holdfast.core.decision import Accepted
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.job import is_finished
 from holdfast.core.placing import Constraint, Placing
+from holdfast.core.shape import spec_shape
 from holdfast.core.spec import JobSpec
+from holdfast.scheduler.claims import claim
+from holdfast.scheduler.seats import Asker, Claim
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.post import Post
 from holdfast.testing.service import Service
@@ -18,6 +21,7 @@ from holdfast.wire.exchange import Done, Failed, Hello, Lingering, Released, Run
 TERM_MS = 10_000
 MEMORY = 1 << 30
 HALF = MEMORY // 2
+HELLO = Hello("host", 1, "1")
 MOST = HALF + 1
 """More than half of what a worker here has: two of those do not fit."""
 
@@ -329,3 +333,41 @@ def test_a_release_frees_what_it_names_at_once() -> None:
     given(worker)
     back = Released(job_id, Index(0), LeaseId(1), False)
     assert given(worker, released=(back,)) == (2,)
+
+
+# --- seats that rounds go on with ---------------------------------------------------------------
+
+
+def test_a_seat_is_kept_while_nothing_changes_and_made_anew_when_leases_come_and_go() -> None:
+    service = a_service()
+    submit(service, 1)
+    job_id = submit(service, 1)
+    post = Post(service)
+    leases = leases_of(post.hear(slots=3, hello=HELLO).runs)
+    post.say(slots=3, held=leases)
+    service.settle()
+    state, worker = service.coordinator.state, service.exchanges.workers[post.name]
+    seat = worker.kept_seat(state)
+    assert worker.kept_seat(state) is seat
+    assert [slot.load for slot in seat.slots] == [1, 1, 0]
+    assert worker.is_clean(state)
+    kill(service, job_id)
+    assert worker.kept_seat(state) == worker.seat(state) != seat
+    assert not worker.is_clean(state)
+
+
+def test_what_a_plan_has_kept_or_given_out_of_a_seat_is_there_again_for_the_next() -> None:
+    service = a_service()
+    post = Post(service)
+    post.say(slots=2, hello=HELLO)
+    service.settle()
+    state, worker = service.coordinator.state, service.exchanges.workers[post.name]
+    shape = spec_shape(JobSpec(name="work", kind="function", target="work"))
+    seat = worker.kept_seat(state)
+    seat.claims.append(Claim(0, shape, 1, 0.0))
+    claim(seat, shape, 2)
+    assert seat != worker.seat(state)
+    assert worker.kept_seat(state) is seat
+    assert seat == worker.seat(state)
+    seat.hold(Asker(shape, 0))
+    assert worker.kept_seat(state) == worker.seat(state) != seat

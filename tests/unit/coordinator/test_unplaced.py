@@ -51,7 +51,7 @@ def test_resolution_000_13_what_nobody_took_in_time_is_recorded_with_every_reaso
     told = recorded(service)
     begin = "no worker took it before its scheduling deadline: "
     assert told[first] == f"{begin}Queue slow is paused: inventory."
-    assert told[large] == f"{begin}It fits on no worker: it needs 64 cpus, and the most is 1 cpus."
+    assert told[large] == f"{begin}It fits on no worker: it needs 64 cpus, and the most is 1 cpu."
     # What was said stays said: it is read from the log after a crash, and nobody is asked again.
     service.crash()
     assert recorded(service) == told

@@ -170,6 +170,8 @@ BLOCKED = ("fresh in a blocked job", "aside in a blocked job")
 GANG = ("fresh in a gang", "leased in a gang", "running in a gang")
 LONE = tuple(name for name in STAGES if name not in GANG)
 
+COMES_BACK = (TaskState.QUARANTINED, TaskState.KILLED, TaskState.UNSCHEDULABLE)
+
 # Where a command about a task may change something, said a second time and by hand: the states,
 # and the stages of those states where it may not.
 ALLOWED: dict[str, tuple[tuple[TaskState, ...], tuple[str, ...]]] = {
@@ -190,15 +192,15 @@ ALLOWED: dict[str, tuple[tuple[TaskState, ...], tuple[str, ...]]] = {
     "kill job": ((W_, L_, R_), ()),
     "kill task": ((W_, L_, R_), GANG),
     "reschedule": ((W_,), ()),
-    "retry": ((TaskState.QUARANTINED, TaskState.KILLED), ("killed by a person",)),
-    "retry all": ((TaskState.QUARANTINED, TaskState.KILLED), ("killed by a person",)),
+    "retry": (COMES_BACK, ("killed by a person",)),
+    "retry all": (COMES_BACK, ("killed by a person",)),
     "confirm": ((C_,), ()),
     "fail delivery": ((C_,), ("committed, its entry parked",)),
     "fail delivery for good": ((C_,), ("committed, its entry parked",)),
     "park": ((C_,), ("committed, its entry parked",)),
     "retry effect": ((C_,), ("committed, owing one", "committed, owing two", IN_BLOCK)),
     "discard": ((C_,), (IN_BLOCK,)),
-    "retry under other terms": ((TaskState.QUARANTINED, TaskState.KILLED), ("killed by a person",)),
+    "retry under other terms": (COMES_BACK, ("killed by a person",)),
     "retry as another job": ((), ()),
     "settle": ((), ()),
     "submit again": ((), ()),

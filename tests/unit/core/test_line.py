@@ -56,3 +56,20 @@ def test_an_empty_line_is_falsy_and_takes_the_next_one() -> None:
     assert (list(line), len(line)) == ([], 0)
     line.add(Position(2), JobId("j2"))
     assert line.first() == "j2"
+
+
+def test_many_at_once_stand_as_if_they_had_come_one_by_one(dice: Random) -> None:
+    for _ in range(20):
+        count = dice.choice((0, 1, 7, PIECE_MOST + 1))
+        here = sorted(dice.choices(range(MANY), k=dice.choice((0, 3, PIECE_MOST))))
+        come = dice.choices(range(MANY), k=count)
+        if dice.random() < 0.5:
+            come.sort()
+        line, expected = a_line(here), a_line(here)
+        for number, position in enumerate(come):
+            expected.add(Position(position), JobId(f"new{number}"))
+        line.extend([Position(p) for p in come], [JobId(f"new{n}") for n in range(count)])
+        assert list(line) == list(expected)
+        assert max((len(piece.ids) for piece in line._pieces), default=0) <= PIECE_MOST
+        line.add(Position(MANY), JobId("youngest"))
+        assert list(line)[-1] == "youngest"

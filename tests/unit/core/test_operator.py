@@ -1,15 +1,20 @@
 """What people ask of jobs that exist, and what they are told."""
 
 import pytest
+from msgspec import structs
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Reason, Refused
 from holdfast.core.ids import Index, Instant
+from holdfast.core.job import JobState, job_state
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.testing.stages import JOB, stage_of
 from holdfast.testing.world import MAIL, World
 
+LARGE = JobSpec(
+    name="n", kind="k", target="t", cpus_milli=64_000, schedule_timeout_ms=1_000
+)
 AGAIN = JobSpec(name="n", kind="k", target="t", retries=1, retry=RetryPolicy(kind="none"))
 LARGEST = 10**15
 
@@ -94,6 +99,27 @@ def test_a_retry_says_how_many_it_sent_back() -> None:
     assert isinstance(event, e.TasksRetried)
     assert (event.spans, decision.answer) == ((span(0, 0), span(3, 3)), 2)
     assert answer(world, c.RetryTasks(job_id=JOB)) == 0
+
+
+def test_what_nobody_took_in_time_comes_back_under_other_terms() -> None:
+    world = World()
+    payloads = [b"one", b"two"]
+    world.submit(JOB, 2, spec=LARGE, items=tuple(payloads))
+    world.sleep(1_000)
+    world.tick()
+    job = world.state.jobs[JOB]
+    assert job_state(job) is JobState.UNSCHEDULABLE
+    less = c.RetryTasks(job_id=JOB, spec=structs.replace(job.spec, cpus_milli=1_000))
+    assert answer(world, less) == 2
+    assert (job_state(job), job.spec.cpus_milli) == (JobState.PENDING, 1_000)
+    assert list(job.payloads_of((Index(0), Index(1)))) == payloads
+    # Its deadline was that of the first generation.
+    world.sleep(10_000)
+    world.tick()
+    assert world.leasable() == {JOB: [0, 1]}
+    for index, lease in enumerate(world.grant(JOB, 0, 1)):
+        world.commit(JOB, index, lease)
+    assert job_state(job) is JobState.SUCCEEDED
 
 
 @pytest.mark.parametrize("field", ["delay_ms", "not_before_wall"])

@@ -226,3 +226,19 @@ def test_what_waits_for_its_time_is_not_counted() -> None:
     assert count_leasable(world.state.jobs["a"], world.now, 9) == 2
     world.submit("b", 3, delay_ms=1_000)
     assert count_leasable(world.state.jobs["b"], world.now, 9) == 0
+
+
+def test_after_a_restart_everybody_stands_where_they_stood(dice: Random) -> None:
+    world = World()
+    own = JobSpec(name="n", kind="k", target="t", max_parallel=1)
+    specs = [spec(), spec(target="u"), spec(priority=1), own]
+    for number in range(60):
+        world.submit(f"j{number}", dice.randint(1, 2), spec=dice.choice(specs))
+    back = dice.sample(range(60), 30)
+    leases = {number: world.grant(f"j{number}", 0)[0] for number in back}
+    for number in back[:20]:
+        world.release(f"j{number}", 0, leases[number])
+    before, rows = line(world), sorted(map(repr, world.state.ready.queues))
+    world.crash(snapshot=True)
+    assert line(world) == before
+    assert sorted(map(repr, world.state.ready.queues)) == rows

@@ -192,7 +192,9 @@ def is_possible(name: str, stage: Stage, event: type[e.Event]) -> bool:
     if event is e.TaskDue:
         return name == "dated"
     if event is e.TasksRetried:
-        return name in ("quarantined", "killed by a limit", "killed by its dependency")
+        return name in (
+            "quarantined", "killed by a limit", "killed by its dependency", "unschedulable",
+        )  # fmt: skip
     return name not in OWED_SAVE.get(event, ())
 
 

@@ -118,6 +118,9 @@ WRONG_LIMITS: dict[str, tuple[dict[str, Any], str]] = {
     "a weight too large": ({"scope": "namespace", "weight": 101}, "between 1 and 100"),
     "a user's weight": ({"scope": "user", "running": 1, "weight": 2}, "a user has no weight"),
     "nothing": ({"scope": "key"}, "a limit bounds something"),
+    "a nameless amount": ({"scope": "key", "amounts": (("", 1),)}, "a resource called ''"),
+    "less than nothing": ({"scope": "key", "amounts": (("cpus", -1),)}, "-1 of resource 'cpus'"),
+    "twice": ({"scope": "key", "amounts": (("cpus", 1), ("cpus", 2))}, "named twice"),
 }
 
 
@@ -132,6 +135,25 @@ def test_a_limit_that_makes_no_sense_is_refused(wrong: str) -> None:
     assert world.fingerprint() == before
 
 
+def test_what_a_limit_does_not_name_stays_as_it_was() -> None:
+    world = World()
+    team = {"scope": "namespace", "name": "team"}
+
+    def now(**changes: object) -> Limit:
+        world.did(c.SetLimit(**team, **changes))  # type: ignore[arg-type]
+        return world.state.limits[("namespace", "team")]
+
+    now(running=3, starts=10, per_ms=1_000, weight=2)
+    assert now(running=4) == Limit(4, 10, 1_000, 2)
+    assert now(amounts=(("cpus", 4_000), ("gpus", 2))).amounts == (("cpus", 4_000), ("gpus", 2))
+    # Zero takes a bound away; the others stay.
+    left = (("gpus", 2), ("licence", 1_000))
+    assert now(amounts=(("cpus", 0), ("licence", 1_000))).amounts == left
+    assert now(starts=0, per_ms=0) == Limit(4, 0, 0, 2, left)
+    assert now(weight=5, replaces=True) == Limit(weight=5)
+    assert fingerprint(world.replayed()) == world.fingerprint()
+
+
 def test_a_limit_is_a_recorded_fact_until_it_is_cleared() -> None:
     world = World()
     limit = c.SetLimit(scope="key", name="db", running=3, starts=10, per_ms=1_000)
@@ -143,7 +165,7 @@ def test_a_limit_is_a_recorded_fact_until_it_is_cleared() -> None:
     for snapshot in (False, True):
         world.crash(snapshot=snapshot)
         assert world.state.limits == expected
-    world.did(c.SetLimit(scope="key", name="db", running=1))
+    world.did(c.SetLimit(scope="key", name="db", running=1, replaces=True))
     assert world.state.limits[("key", "db")] == Limit(1, 0, 0, 1)
     cleared = c.ClearLimit(scope="key", name="db")
     assert world.do(cleared).answer is True  # type: ignore[union-attr]

@@ -170,3 +170,47 @@ def test_room_that_was_kept_from_equals_is_not_kept_twice_from_the_rest() -> Non
     floor.submit("waits", 1, priority=1, namespace="poor", cpus_milli=4_000, memory_bytes=1)
     floor.submit("low", 1, namespace="rich", cpus_milli=5_000)
     assert jobs(floor) == [("w", "low")]
+
+
+def lifted(**taken: int) -> Floor:
+    """Where large work has waited for so long that it is more urgent than what comes now."""
+    floor = busy(**taken)
+    floor.aging.step_ms = 1_000
+    floor.submit("old", 3, **WHOLE)
+    floor.world.sleep(10_000)
+    return floor
+
+
+def test_what_waiting_has_lifted_keeps_room_for_one_task_where_that_is_nearest() -> None:
+    floor = lifted(u=3, v=1, w=2)
+    floor.submit("new", 9)
+    assert {worker for worker, _ in jobs(floor)} == {"u", "w"}
+
+
+def test_of_all_that_waiting_has_lifted_the_first_alone_keeps_room() -> None:
+    floor = lifted(u=3, v=1, w=2)
+    floor.world.sleep(10_000)
+    floor.submit("other", 1, cpus_milli=3_500)
+    floor.world.sleep(1_500)
+    floor.submit("new", 9)
+    assert {worker for worker, _ in jobs(floor)} == {"u", "w"}
+
+
+def test_what_waiting_has_lifted_keeps_all_its_room_from_what_its_priority_is_above() -> None:
+    floor = busy(u=3, v=1, w=2)
+    floor.aging.step_ms = 1_000
+    floor.submit("old", 3, priority=2, **WHOLE)
+    floor.world.sleep(10_000)
+    floor.submit("low", 9)
+    assert jobs(floor) == []
+    floor.submit("equal", 9, priority=2)
+    assert {worker for worker, _ in jobs(floor)} == {"u", "w"}
+
+
+def test_a_gang_that_waiting_has_lifted_keeps_room_for_all_of_it() -> None:
+    floor = busy(u=1, v=1, w=1)
+    floor.aging.step_ms = 1_000
+    floor.submit("gang", 3, gang=True, **WHOLE)
+    floor.world.sleep(10_000)
+    floor.submit("new", 9)
+    assert jobs(floor) == []

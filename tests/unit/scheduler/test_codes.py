@@ -17,9 +17,7 @@ def written() -> set[str]:
     text = "".join((ROOM / name).read_text() for name in ("explain.py", "desks.py", "owing.py"))
     plain = set(re.findall(r'code="([a-z_]+)"', text))
     bounds = {f"{kind}_{scope}" for kind in ("limit", "rate") for scope in (NAMESPACE, USER, KEY)}
-    assert {'code = f"limit_{scope}"', 'code = f"rate_{scope}"'} <= set(
-        re.findall(r'code = f"[a-z]+_\{scope\}"', text)
-    )
+    assert {'f"limit_{scope}"', 'f"rate_{scope}"'} <= set(re.findall(r'f"[a-z]+_\{scope\}"', text))
     return plain | bounds | {code for _, code, _ in STANDINGS}
 
 

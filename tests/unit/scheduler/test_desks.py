@@ -28,16 +28,16 @@ def test_without_workers_nothing_runs() -> None:
 @pytest.mark.parametrize(
     ("needs", "told"),
     [
-        ({"cpus_milli": 2_500}, "it needs 2.5 cpus, and the most is 1 cpus"),
+        ({"cpus_milli": 2_500}, "it needs 2.5 cpus, and the most is 1 cpu"),
         ({"memory_bytes": 3 << 30}, "it needs 3Gi of memory, and the most is 0 bytes of memory"),
-        ({"gpus": 1}, "it needs 1 gpus, and the most is 0 gpus"),
+        ({"gpus": 1}, "it needs 1 gpu, and the most is 0 gpus"),
         (
             {"placing": Placing(resources=(("licence", 2_000),))},
             "it needs 2 licence, and the most is 0 licence",
         ),
         (
             {"cpus_milli": 2_000, "gpus": 8},
-            "it needs 2 cpus, and the most is 1 cpus; it needs 8 gpus, and the most is 0 gpus",
+            "it needs 2 cpus, and the most is 1 cpu; it needs 8 gpus, and the most is 0 gpus",
         ),
     ],
 )
@@ -53,7 +53,7 @@ def test_what_fits_on_no_single_worker_is_too_large_though_each_need_is_met_some
     desks = (a_desk("a", cpus_milli=4_000), a_desk("b", gpus=1))
     reason = only(here(spec=a_spec(cpus_milli=4_000, gpus=1), desks=desks))
     assert reason.code == "too_large"
-    told = "1 of 2 have less than 1 gpus; 1 of 2 have less than 4 cpus"
+    told = "1 of 2 have less than 1 gpu; 1 of 2 have less than 4 cpus"
     assert reason.sentence == f"It fits on no worker: {told}."
     assert (dict(reason.counts), reason.workers) == ({"cpus": 1, "gpus": 1}, ("a", "b"))
 
@@ -82,7 +82,7 @@ def test_what_is_only_preferred_holds_nothing_up() -> None:
 @pytest.mark.parametrize(
     ("full", "needs", "short"),
     [
-        (FULL, {}, "1 cpus and a slot"),
+        (FULL, {}, "1 cpu and a slot"),
         (a_desk("w2", a_shape(a_spec(cpus_milli=1)), slots=2), {}, "0.001 cpus"),
         (
             a_desk("w2", a_shape(a_spec(cpus_milli=0, memory_bytes=8)), slots=2, memory_bytes=8),
@@ -92,7 +92,7 @@ def test_what_is_only_preferred_holds_nothing_up() -> None:
         (
             a_desk("w2", a_shape(a_spec(cpus_milli=0, gpus=1)), slots=2, gpus=1),
             {"gpus": 1},
-            "1 gpus",
+            "1 gpu",
         ),
         (a_desk("w2", SMALL, cpus_milli=2_000), {}, "a slot"),
     ],
@@ -171,7 +171,8 @@ def test_a_worker_is_told_with_everything_that_stands_against_the_task_there() -
     )
     assert dict(standing_of(here(spec=spec, desks=desks, avoid="b"))) == {
         "a": (
-            "zone == east does not hold", "it has 0 gpus, not 1 gpus", "0.4 cpus of 1 cpus free",
+            "zone == east does not hold", "it has 0 gpus, not 1 gpu",
+            "it needs 1 cpu, and 0.4 cpus is free",
             "no slot is free", "cordoned",
         ),
         "b": ("avoided, since it failed there",),

@@ -4,7 +4,7 @@ from collections import Counter
 
 from holdfast.core import commands as c
 from holdfast.core.ids import JobId
-from holdfast.scheduler.plan import Plan
+from holdfast.scheduler.proposals import Plan
 from holdfast.testing.floor import Floor, a_machine
 
 URGENT = {"priority": 5, "preempts": True}

@@ -62,7 +62,7 @@ def test_a_paused_queue_is_told_with_who_paused_it_and_why() -> None:
 def test_a_job_that_runs_as_many_as_it_may_is_told() -> None:
     reason = only(here(spec=a_spec(max_parallel=2), active=2))
     assert reason.code == "max_parallel"
-    assert "at most 2 tasks at once, and 2 are under way" in reason.sentence
+    assert "at most 2 at once; 2 of it are under way" in reason.sentence
     assert only(here(spec=a_spec(max_parallel=2), active=1)).code == "in_line"
 
 
@@ -83,7 +83,7 @@ def test_what_a_job_comes_after_is_told_and_what_cannot_come_true_any_more() -> 
 
 def test_a_bound_is_told_with_who_holds_what_it_allows() -> None:
     full = Reached(Bound(("user", "ann"), 3, 0), (("7", 2), ("8", 1)))
-    rate = Reached(Bound(("key", "db"), 0, 0, is_rate=True))
+    rate = Reached(Bound(("key", "db"), 0, 0, is_rate=True), (), "10/1m", 6_000)
     running, starts = explain(here(reached=(full, rate)))
     assert (running.code, running.jobs) == ("limit_user", ("7", "8"))
     assert running.sentence == (
@@ -91,16 +91,42 @@ def test_a_bound_is_told_with_who_holds_what_it_allows() -> None:
     )
     assert running.command == "holdfast limit show user/ann"
     assert (starts.code, starts.command) == ("rate_key", "holdfast limit show key/db")
+    told = "Key db starts at most 10/1m, and has; the next may in about 6.0s."
+    assert (starts.sentence, starts.until) == (told, here().wall + 6_000)
+
+
+def test_a_bound_of_what_tasks_take_is_told_with_what_is_left_of_it() -> None:
+    team = ("namespace", "team")
+    cpus = Reached(Bound(team, 4_000, 500, resource="cpus", need=1_000), (("7", 2),))
+    memory = Reached(Bound(team, 1 << 30, 1 << 30, resource="memory", need=1 << 31))
+    first, second = explain(here(reached=(cpus, memory)))
+    assert first.sentence == (
+        "It needs 1 cpu, and namespace team has 0.5 cpus left of the 4 cpus it may have; "
+        "it is held by 2 of job 7."
+    )
+    assert second.sentence == (
+        "It needs 2Gi of memory, and namespace team may never have more than 1Gi of memory."
+    )
+    # Two amounts of one limit are two reasons, also for a whole job.
+    whole = explain_job(JobSituation(job_id="1", groups=(Group(3, here(reached=(cpus, memory))),)))
+    assert [(reason.resource, reason.tasks) for reason in whole] == [("cpus", 3), ("memory", 3)]
 
 
 def test_a_gang_waits_for_all_of_it_and_for_room_for_all_of_it() -> None:
     absent = only(here(troop=Troop(4, 3, 9)))
     assert absent.code == "gang_not_ready"
     assert absent.sentence == "All 4 of its gang start at once, and 3 could start now."
-    crowded = only(here(troop=Troop(4, 4, 3, "zone")))
+    crowded = only(here(troop=Troop(4, 4, 3, "zone", 8)))
     assert crowded.code == "gang_room"
     assert crowded.sentence == (
         "All 4 of its gang start at once on workers of one zone; there is room for 3."
+    )
+    assert only(here(troop=Troop(9, 9, 3, most=4))).sentence == (
+        "All 9 of its gang start at once; there is room for 3, and for no more than 4 where "
+        "nothing else runs."
+    )
+    assert only(here(troop=Troop(4, 4, 0, "rakc"))).sentence == (
+        "All of its gang start on workers of one rakc, and none has such a thing."
     )
     assert only(here(troop=Troop(4, 4, 4))).code == "in_line"
 

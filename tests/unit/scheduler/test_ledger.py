@@ -107,3 +107,31 @@ def test_what_nothing_bounds_is_unbounded() -> None:
     ledger = Ledger({}, {}, {})
     assert ledger.room(row.shape) == UNBOUNDED
     assert list(names_of(row.shape)) == [(NAMESPACE, "default"), (USER, "ann"), (KEY, "db")]
+
+
+def test_what_tasks_take_together_is_bounded_whatever_their_number() -> None:
+    floor = a_floor()
+    floor.amounts[(NAMESPACE, "default")] = {"cpus": 2_500, "gpus": 1}
+    floor.submit("large", 4, cpus_milli=1_000)
+    floor.submit("small", 4, cpus_milli=250)
+    # Two large ones leave half a processor, which two small ones take.
+    assert given_out(floor) == {"large": 2, "small": 2}
+    assert given_out(floor) == {}
+    # What asks for nothing of it is not bounded by it.
+    floor.submit("idle", 1, cpus_milli=0)
+    assert given_out(floor) == {"idle": 1}
+
+
+def test_a_bound_of_an_amount_says_how_many_more_may_start() -> None:
+    floor = a_floor()
+    floor.submit("a", 1, cpus_milli=1_500, resources=(("licence", 2_000),))
+    (row,) = floor.outlook().rows
+    ledger = Ledger({}, {}, {row.shape: 1}, {(NAMESPACE, "default"): {"cpus": 6_000, "gpus": 9}})
+    (bound,) = ledger.bounds(row.shape)
+    assert (bound.resource, bound.most, bound.left, bound.need) == ("cpus", 6_000, 4_500, 1_500)
+    assert (bound.room, ledger.room(row.shape)) == (3, 3)
+    ledger.note(row.shape, 3)
+    assert ledger.room(row.shape) == 0
+    named = Ledger({}, {}, {}, {(NAMESPACE, "default"): {"licence": 5_000}})
+    assert (named.is_bounded(row.shape), named.room(row.shape)) == (True, 2)
+    assert not Ledger({}, {}, {}, {(NAMESPACE, "else"): {"cpus": 1}}).is_bounded(row.shape)

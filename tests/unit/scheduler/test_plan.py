@@ -1,11 +1,14 @@
 """Placing work: what fits goes where it fits, in the order it came, and nothing is overfilled."""
 
+import gc
+
 import pytest
 
 from holdfast.core import commands as c
 from holdfast.core.ids import Position, WorkerId
 from holdfast.core.placing import Constraint
-from holdfast.scheduler.plan import LONGEST_RUN, RUN_MS, Pick, run_length
+from holdfast.scheduler.plan import LONGEST_RUN, RUN_MS, run_length
+from holdfast.scheduler.proposals import Pick
 from holdfast.testing.floor import Floor, a_machine
 
 
@@ -292,3 +295,31 @@ def fail(floor: Floor, job_id: str, index: int, *, worker: str) -> None:
     floor.world.start(job_id, index, lease, worker=worker)
     floor.world.fail(job_id, index, lease, worker=worker)
     floor.world.sleep(600_000)
+
+
+def test_a_row_of_runs_is_dealt_evenly_or_not_at_all_where_a_plan_is_cut() -> None:
+    floor = Floor(w=a_machine(10))
+    floor.length = 5
+    floor.submit("j", 12)
+    whole = floor.plan()
+    floor.most_picks = 3
+    cut = floor.plan()
+    assert [len(pick.indices) for pick in whole.picks] == [2, 2] + [1] * 8
+    assert cut.picks == whole.picks
+
+
+def test_a_plan_leaves_nothing_for_the_collector() -> None:
+    """One is made for every task that comes alone: rings of objects would be looked for again and
+    again, while somebody waits."""
+    floor = Floor(w=a_machine())
+    floor.submit("a", 5)
+    floor.submit("big", cpus_milli=8_000)
+    # What was there before is not looked at.
+    gc.disable()
+    gc.freeze()
+    try:
+        assert floor.plan().picks
+        assert gc.collect() == 0
+    finally:
+        gc.unfreeze()
+        gc.enable()

@@ -21,6 +21,7 @@ from holdfast.worker.errors import (
 )
 from holdfast.worker.functions import reference
 from holdfast.worker.payloads import CannotEncode, encode_call
+from holdfast.worker.promised import BODY_BYTES_MAX
 from holdfast.worker.threads import ThreadExecutor
 
 PATIENCE_S = 30
@@ -162,9 +163,9 @@ def test_a_body_that_cannot_be_sent_is_refused(ctx: Context) -> None:
 
 def test_a_body_may_be_so_large_and_no_larger(ctx: Context) -> None:
     # Three bytes say how long it is.
-    ctx.effect("ledger", body=b"x" * (limits.BODY_BYTES_MAX - 5))
+    ctx.effect("ledger", body=b"x" * (BODY_BYTES_MAX - 5))
     with pytest.raises(EffectTooLarge, match=r"over the limit of 65,536"):
-        ctx.effect("ledger", body=b"x" * limits.BODY_BYTES_MAX)
+        ctx.effect("ledger", body=b"x" * BODY_BYTES_MAX)
 
 
 def test_two_effects_under_one_key_are_refused(ctx: Context) -> None:
@@ -187,8 +188,8 @@ def test_a_task_promises_so_many_things_and_no_more(ctx: Context) -> None:
 
 
 def test_all_bodies_together_have_a_bound_that_a_refusal_does_not_use_up(ctx: Context) -> None:
-    body = b"x" * (limits.BODY_BYTES_MAX - 5)
-    for _ in range(limits.BODIES_BYTES_MAX // limits.BODY_BYTES_MAX):
+    body = b"x" * (BODY_BYTES_MAX - 5)
+    for _ in range(limits.BODIES_BYTES_MAX // BODY_BYTES_MAX):
         ctx.effect("ledger", body=body)
     with pytest.raises(EffectTooLarge, match="together"):
         ctx.effect("ledger", body=body)

@@ -23,6 +23,8 @@ from holdfast.wire.exchange import (
     Verdict,
 )
 from holdfast.wire.http import Rejected
+from holdfast.worker.current import current
+from holdfast.worker.functions import reference
 from holdfast.worker.payloads import encode_call, encode_result
 from holdfast.worker.results import Place, Spool
 from holdfast.worker.stowing import StowedExecutor
@@ -242,3 +244,35 @@ def test_what_a_former_incarnation_left_is_removed(tmp_path: Path):
     house = House(tmp_path)
     assert house.spooled() == []
     house.executor.close(0)
+
+
+def commits_early(size: int) -> None:
+    with current().commit(result=bytes(size)):
+        raise AssertionError("nobody has accepted it")
+
+
+def test_an_early_commit_whose_result_is_not_taken_fails_its_attempt_before_the_block(
+    house: House,
+):
+    def refuse(path: str, content: BinaryIO, size: int) -> None:
+        raise rejected(413, "too_large")
+
+    house.server.upload = refuse  # type: ignore[method-assign]
+    house.assign(reference(commits_early), [encode_call((LARGE,))])
+    house.until(1)
+    assert [failed.error for failed in house.failed] == [
+        "the server does not take its result: it is too_large"
+    ]
+    assert (house.early, house.done) == ([], [])
+    while house.executor.lingering():
+        house.hear_the_bell()
+    assert len(house.failed) == 1
+
+
+def test_an_early_commit_that_was_not_brought_in_time_is_given_back(house: House):
+    house.server.open.clear()
+    (lease,) = house.assign(reference(commits_early), [encode_call((LARGE,))])
+    house.begin_to_bring()
+    last = house.executor.close(0)
+    assert [back.lease_id for back in last.released] == [lease]
+    assert (last.early, last.done) == ([], [])

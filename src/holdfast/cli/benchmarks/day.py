@@ -2,7 +2,8 @@
 first served.
 
 Published traces agree on the skew: most jobs are short and small, a few take most of the time, more
-comes by day than by night, and few users submit most of it. `docs/performance.md` names them.
+comes by day than by night, and few users submit most of it. `docs/performance.md` says of each
+number where it comes from.
 """
 
 import math
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.ports import SystemDice
+from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core.decision import Refused
 from holdfast.core.errors import BrokenInvariant
@@ -49,7 +51,7 @@ LOAD: Final = 0.9
 """What is asked for, of what there is, over the whole day."""
 
 MACHINE_CPUS: Final = 16
-AGING_MS: Final = 600 * SECOND
+AGING_MS: Final = Settings().aging_ms
 
 
 class Work(Struct, frozen=True):
@@ -61,11 +63,25 @@ class Work(Struct, frozen=True):
     user: int
 
 
-class Outcome(Struct):
-    """`waits_ms` by how many processors were asked for; `used` is the part of all processors and
-    all of the day in which they worked."""
+class Begun(Struct, frozen=True):
+    """A task that has waited so long and began."""
 
-    waits_ms: dict[int, list[int]]
+    work: Work
+    waited_ms: int
+
+    @property
+    def slowdown(self) -> float:
+        """How many times as long as it takes it took, from when it came. What takes no time to
+        speak of counts as a round, so that it says something of that, too."""
+        return (self.waited_ms + max(self.work.takes_ms, ROUND_MS)) / max(
+            self.work.takes_ms, ROUND_MS
+        )
+
+
+class Outcome(Struct):
+    """`used` is the part of all processors and all of the day in which they worked."""
+
+    begun: list[Begun]
     used: float
 
 
@@ -100,7 +116,7 @@ Place = Callable[[int, list[int], list[int]], list[int]]
 
 def replay(day: list[Work], machines: int, place: Place) -> Outcome:
     """Ask `place` whenever something arrives or ends, until all of it has begun."""
-    waits: dict[int, list[int]] = {size: [] for size in SIZES}
+    begun: list[Begun] = []
     heap: list[tuple[int, bool, int]] = []
     for number, work in enumerate(day):
         heappush(heap, (_rounded(work.arrives_ms), True, number))
@@ -114,10 +130,10 @@ def replay(day: list[Work], machines: int, place: Place) -> Outcome:
             (came if is_new else ended).append(number)
         for number in place(now, came, ended):
             work = day[number]
-            waits[work.cpus].append(max(0, now - _rounded(work.arrives_ms)))
+            begun.append(Begun(work, max(0, now - _rounded(work.arrives_ms))))
             heappush(heap, (_rounded(now + work.takes_ms), False, number))
             busy_ms += max(0, min(DAY, now + work.takes_ms) - min(DAY, now)) * work.cpus
-    return Outcome(waits, busy_ms / (DAY * machines * MACHINE_CPUS))
+    return Outcome(begun, busy_ms / (DAY * machines * MACHINE_CPUS))
 
 
 def _rounded(ms: int) -> int:

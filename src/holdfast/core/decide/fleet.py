@@ -2,10 +2,18 @@
 
 from typing import Final
 
+from msgspec import structs
+
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decide.jobs import unknown
-from holdfast.core.decide.wishes import LARGEST, WEIGHT_MAX, amounts_problem, is_name
+from holdfast.core.decide.wishes import (
+    LARGEST,
+    WEIGHT_MAX,
+    amounts_problem,
+    is_name,
+    named_problem,
+)
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import Index, Instant, JobId, LeaseId
 from holdfast.core.state import Limit, State
@@ -78,40 +86,59 @@ def resume_queue(state: State, command: c.ResumeQueue, now: Instant) -> Decision
 
 def set_limit(state: State, command: c.SetLimit, now: Instant) -> Decision:
     """The same limit again adds nothing; one that bounds nothing is no limit."""
-    problem = _limit_problem(command)
+    former = None if command.replaces else state.limits.get((command.scope, command.name))
+    limit = _changed(former or Limit(), command)
+    problem = _limit_problem(command, limit)
     if problem:
         return Refused(Reason.INVALID, problem)
-    limit = Limit(command.running, command.starts, command.per_ms, command.weight)
     if state.limits.get((command.scope, command.name)) == limit:
         return Accepted((), False)
     limited = e.LimitSet(
         scope=command.scope,
         name=command.name,
-        running=command.running,
-        starts=command.starts,
-        per_ms=command.per_ms,
-        weight=command.weight,
+        running=limit.running,
+        starts=limit.starts,
+        per_ms=limit.per_ms,
+        weight=limit.weight,
+        amounts=limit.amounts,
     )
     return Accepted((limited,), True)
 
 
-def _limit_problem(command: c.SetLimit) -> str:
+def _changed(limit: Limit, command: c.SetLimit) -> Limit:
+    """The limit as it will be: what the command names, and the rest as it was."""
+    named = {
+        "running": command.running, "starts": command.starts, "per_ms": command.per_ms,
+        "weight": command.weight,
+    }  # fmt: skip
+    amounts = {**dict(limit.amounts), **dict(command.amounts)}
+    return structs.replace(
+        limit,
+        amounts=tuple(sorted((name, most) for name, most in amounts.items() if most)),
+        **{name: value for name, value in named.items() if value is not None},
+    )
+
+
+def _limit_problem(command: c.SetLimit, limit: Limit) -> str:
     if command.scope not in LIMIT_SCOPES:
         return f"unknown scope {command.scope!r}; there are {', '.join(LIMIT_SCOPES)}"
     if not is_name(command.name):
         return f"a {command.scope} called {command.name[:20]!r}"
-    amounts = {"running": command.running, "starts": command.starts, "per_ms": command.per_ms}
-    told = amounts_problem(amounts)
+    bounds = {"running": limit.running, "starts": limit.starts, "per_ms": limit.per_ms}
+    told = named_problem("resource", command.amounts) or amounts_problem(bounds)
     if told:
         return told
-    if bool(command.starts) != bool(command.per_ms):
+    if bool(limit.starts) != bool(limit.per_ms):
         return "a rate is so many starts in a span: say both, or neither"
-    if not 1 <= command.weight <= WEIGHT_MAX:
-        return f"a weight lies between 1 and {WEIGHT_MAX}; {command.weight} does not"
-    if command.weight != 1 and command.scope != "namespace":
+    if not 1 <= limit.weight <= WEIGHT_MAX:
+        return f"a weight lies between 1 and {WEIGHT_MAX}; {limit.weight} does not"
+    if limit.weight != 1 and command.scope != "namespace":
         return f"a {command.scope} has no weight: shares are those of namespaces"
-    if not command.running and not command.starts and command.scope != "namespace":
-        return "a limit bounds something: what is running, or how often it starts"
+    is_idle = not limit.running and not limit.starts and not limit.amounts
+    if is_idle and command.scope != "namespace":
+        return (
+            "a limit bounds something: what is running, what that takes, or how often it starts"
+        )
     return ""
 
 

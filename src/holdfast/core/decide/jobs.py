@@ -27,7 +27,10 @@ def submit(state: State, command: c.SubmitJob, now: Instant) -> Decision:
     if known is not None and command.existing == c.KEEP:
         return _repeat(state, command, known.job_id, known.digest)
     if known is not None and command.existing == c.REFUSE:
-        told = f"key {command.key!r} belongs to job {known.job_id} already"
+        told = (
+            f"key {command.key!r} belongs to job {known.job_id} already; "
+            f"`holdfast job show {known.job_id}` shows it"
+        )
         return Refused(Reason.CONFLICT, told)
     count = len(command.items) or command.count
     spec = command.spec
@@ -120,7 +123,7 @@ def _tie_refusal(
         if job is None:
             return unknown(state, after.job_id)
         if job.sealed and after.index >= job.count:
-            return Refused(Reason.NOT_FOUND, f"job {job.job_id} has no task {after.index}")
+            return no_task(job, after.index)
     if not parent_id:
         return None
     parent = state.jobs.get(parent_id)
@@ -180,6 +183,11 @@ def sealed(job: Job, *, interrupted: bool) -> e.JobSealed:
     return e.JobSealed(job_id=job.job_id, count=job.count, interrupted=interrupted)
 
 
+def no_task(job: Job, index: int) -> Refused:
+    told = f"job {job.job_id} has no task {index}; `holdfast task list {job.job_id}` has them all"
+    return Refused(Reason.NOT_FOUND, told)
+
+
 def unknown(state: State, job_id: JobId) -> Refused:
     """Why a job is not here: it never was, or it finished long ago and only the log has it."""
     if _is_numbered(state, job_id):
@@ -210,7 +218,8 @@ def _repeat(state: State, command: c.SubmitJob, job_id: JobId, digest: bytes) ->
     if digest != command.digest:
         return Refused(
             Reason.KEY_REUSED,
-            f"key {command.key!r} belongs to job {job_id}, which asked for something else",
+            f"key {command.key!r} belongs to job {job_id}, which asked for something else; take "
+            "another key, or replace that job (--existing replace, existing='replace')",
         )
     if job_id not in state.jobs:
         return _gone(job_id)

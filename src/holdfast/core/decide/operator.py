@@ -6,11 +6,11 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
 from holdfast.core.decide.endings import end_of, pasts_of, stop_rest
-from holdfast.core.decide.jobs import unknown
+from holdfast.core.decide.jobs import no_task, unknown
 from holdfast.core.decide.wishes import LARGEST, edit_problem
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Index, Instant
-from holdfast.core.job import CANCELLED, Job, is_finished, only_owes, retryable, state_of
+from holdfast.core.job import CANCELLED, is_finished, only_owes, retryable, state_of
 from holdfast.core.state import State
 from holdfast.core.task import FINISHED, TaskState
 from holdfast.core.ties import outlives_parent
@@ -38,7 +38,7 @@ def kill_tasks(state: State, command: c.KillTasks, now: Instant) -> Decision:
     ends: list[e.End] = []
     for index in sorted(set(command.indices)):
         if not 0 <= index < job.count:
-            return _no_task(job, index)
+            return no_task(job, index)
         current = state_of(job, index)
         if current is TaskState.COMMITTED:
             return Refused(
@@ -72,7 +72,7 @@ def reschedule(state: State, command: c.RescheduleTask, now: Instant) -> Decisio
     if job is None:
         return unknown(state, command.job_id)
     if not 0 <= command.index < job.count:
-        return _no_task(job, command.index)
+        return no_task(job, command.index)
     if not 0 <= command.delay_ms <= LARGEST or not 0 <= command.not_before_wall <= LARGEST:
         return Refused(Reason.INVALID, "a task cannot be moved into the past, nor out of time")
     current = state_of(job, command.index)
@@ -91,8 +91,8 @@ def reschedule(state: State, command: c.RescheduleTask, now: Instant) -> Decisio
 
 
 def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
-    """Quarantined tasks, and those a limit killed, come back; what committed never does. A gang
-    comes back whole."""
+    """Quarantined tasks come back, those a limit killed, and those that nobody took in time; what
+    committed never does. A gang comes back whole."""
     job = state.jobs.get(command.job_id)
     if job is None:
         return unknown(state, command.job_id)
@@ -100,12 +100,12 @@ def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
         indices = sorted(set(command.indices))
         for index in indices:
             if not 0 <= index < job.count:
-                return _no_task(job, index)
+                return no_task(job, index)
             if not retryable(job, index):
                 return Refused(
                     Reason.INVALID_TRANSITION,
                     f"task {job.job_id}/{index} is {state_of(job, index).name}; "
-                    "only a quarantined one can be sent back",
+                    "only one that is quarantined or unschedulable can be sent back",
                 )
     if not command.indices or job.spec.placing.gang:
         indices = [i for i in map(Index, range(job.count)) if retryable(job, i)]
@@ -144,7 +144,3 @@ def spans_of(indices: Iterable[Index]) -> tuple[e.Span, ...]:
     if first is not None and last is not None:
         spans.append(e.Span(first, last))
     return tuple(spans)
-
-
-def _no_task(job: Job, index: int) -> Refused:
-    return Refused(Reason.NOT_FOUND, f"job {job.job_id} has no task {index}")

@@ -52,7 +52,8 @@ def set_schedule(state: State, command: s.SetSchedule, now: Instant) -> Decision
     if known is not None and not command.replace:
         return Refused(
             Reason.CONFLICT,
-            f"there is a schedule {name} already, with another definition; replace or delete it",
+            f"there is a schedule {name} already, with another definition; replace it "
+            "(--replace, replace=True) or delete it",
         )
     if known is not None and NEVER < command.next_wall <= known.last_wall:
         return Refused(Reason.INVALID, f"schedule {name} has passed {command.next_wall} already")
@@ -168,7 +169,8 @@ def backfill(state: State, command: s.BackfillSchedule, now: Instant) -> Decisio
     if schedule is None:
         return no_schedule(command.name)
     if len(command.moments) > BACKFILL_MAX:
-        return Refused(Reason.TOO_LARGE, f"more than {BACKFILL_MAX} runs at once")
+        told = f"more than {BACKFILL_MAX} runs at once; name a shorter span"
+        return Refused(Reason.TOO_LARGE, told)
     walls = [moment.at_wall for moment in command.moments]
     if walls != sorted(dict.fromkeys(walls)) or any(not 0 < wall <= LARGEST for wall in walls):
         return Refused(Reason.INVALID, "instants come in their order, each once")
@@ -197,7 +199,8 @@ def backfill(state: State, command: s.BackfillSchedule, now: Instant) -> Decisio
 
 
 def no_schedule(name: str) -> Refused:
-    return Refused(Reason.NOT_FOUND, f"there is no schedule {name}")
+    told = f"there is no schedule {name}; `holdfast schedule list` has them all"
+    return Refused(Reason.NOT_FOUND, told)
 
 
 def labelled(name: str, definition: Definition) -> Definition:

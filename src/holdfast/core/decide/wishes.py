@@ -124,15 +124,15 @@ def placing_problem(placing: Placing) -> str:
     if placing.spread not in SPREADS:
         return f"unknown spread {placing.spread!r}; there are {PACK} and {SPREAD}"
     if placing.gang_by and not placing.gang:
-        return f"gang_by {placing.gang_by!r} without a gang"
+        return f"gang_by {placing.gang_by!r} without a gang: say gang as well"
     own = [name for name, _ in placing.resources if name in OWN_RESOURCES]
     if own:
         return f"{own[0]} has a field of its own and is no named resource"
-    told = _named_problem("resource", placing.resources) or _named_problem("key", placing.keys)
+    told = named_problem("resource", placing.resources) or named_problem("key", placing.keys)
     return told or next(filter(None, map(constraint_problem, placing.constraints)), "")
 
 
-def _named_problem(what: str, named: Iterable[tuple[str, int]]) -> str:
+def named_problem(what: str, named: Iterable[tuple[str, int]]) -> str:
     """Names are names and come once; amounts are amounts."""
     seen: set[str] = set()
     for name, amount in named:
