@@ -23,6 +23,7 @@ from holdfast.wire.wanted import WantedEffects
 SKEW_MS: Final = 2_000
 """Beyond this, times that people read on two machines do not fit together."""
 OTHERS: Final = 0o077
+NO_ROUTE: Final = 404
 SERVE: Final = "holdfast serve"
 NAMED: Final = 5
 """So many names are told; who wants all of them has the command."""
@@ -157,7 +158,12 @@ def _workers(asker: Asker) -> Finding:
 def _effects(asker: Asker) -> Finding:
     """What is parked waits for a person, and its task with it."""
     source = FromServer(asker)
-    found = source.effects(WantedEffects(states=frozenset({PARKED})), NAMED)
+    try:
+        found = source.effects(WantedEffects(states=frozenset({PARKED})), NAMED)
+    except Rejected as no:
+        if no.problem.status != NO_ROUTE:
+            raise
+        return good("effects", "this server is older than they are")
     return parked_finding(found.views, found.total, asker.options)
 
 

@@ -70,7 +70,7 @@ def standing_of(debts: Debts, owing: Owing, now: Instant, holder: str = "") -> S
         first = called(head.name)
         why, command = f"it comes after {first}, with the same key", f"holdfast effect show {first}"
         return _stands(owing, WAITING, code="effect_behind", why=why, command=command)
-    return _stands(owing, READY, code="delivering")
+    return _stands(owing, READY, code="delivering", why=_failed(debt) if debt.tries else "")
 
 
 def _parked(owing: Owing) -> Standing:
