@@ -54,15 +54,13 @@ def owing(begin_server, hand_of, tmp_path, babbling):
     served = begin_server()
     hand = hand_of(served)
     body = Submit(command=Command(argv=["true"]), count=1)
+    # The exchanges of the second job show that the block of the first is not run.
     for owed in (
-        (Entry(EFFECT, "mail", "", msgspec.msgpack.encode({"to": "ann"})),),
-        (Entry(BLOCK, "", "", b""),),
+        Entry(BLOCK, "", "", b""),
+        Entry(EFFECT, "mail", "", msgspec.msgpack.encode({"to": "ann"})),
     ):
         hand._http.post("/api/v1/jobs", body, dict)
-        hand.succeed(*hand.take(1), owed=lambda _, owed=owed: owed)
-    # It does not run the block that it has committed.
-    hand.exchange()
-    hand.exchange()
+        hand.succeed(*hand.take(1), owed=lambda _, owed=owed: (owed,))
 
     def parked() -> bool:
         found = hand._http.get("/api/v1/effects", dict, state="parked")["effects"]
@@ -77,17 +75,17 @@ def test_an_operator_looks_and_decides(owing, typing):
     told = typed("effect", "list")
     assert "what answered does not speak HTTP" in told.out
     assert "effect_parked" in typed("ps").out
-    told = typed("effect", "show", "1/0.0")
+    told = typed("effect", "show", "2/0.0")
     assert '"to": "ann"' in told.out
     assert told.out.count("delivery_failed") == told.out.count("effect_parked") == 1
-    told = typed("job", "wait", "1", "--timeout", "50ms")
+    told = typed("job", "wait", "2", "--timeout", "50ms")
     assert told.code == 124
-    assert "holdfast effect list --job 1 --state parked" in told.err
-    told = typed("effect", "retry", "2/0.0")
+    assert "holdfast effect list --job 2 --state parked" in told.err
+    told = typed("effect", "retry", "1/0.0")
     assert told.code == 5
-    assert "holdfast effect discard 2/0.0" in told.err
+    assert "holdfast effect discard 1/0.0" in told.err
     told = typed("effect", "retry", "--all-parked", "--dry-run", "-o", "name")
-    assert (told.code, told.out) == (0, "1/0.0\n")
+    assert (told.code, told.out) == (0, "2/0.0\n")
     told = typed("effect", "retry", "--sink", "mail", "--reason", "mail is back")
     assert (told.code, told.err) == (0, "1 effect was retried\n")
     wait_until(
@@ -101,16 +99,16 @@ def test_an_operator_looks_and_decides(owing, typing):
     told = typed("effect", "discard", "--all-parked", "--reason", "by hand", "--yes")
     assert (told.code, told.err) == (0, "2 effects were discarded\n")
     assert typed("job", "wait", "all", "--timeout", "30s").code == 0
-    told = typed("effect", "show", "1/0.0", "-o", "json")
+    told = typed("effect", "show", "2/0.0", "-o", "json")
     history = json.loads(told.out)["history"]
     assert [each["action"] for each in history] == [
         "delivery_failed", "effect_parked", "effect_retried", "delivery_failed", "effect_parked",
         "effect_discarded",
     ]  # fmt: skip
     assert [each["reason"] for each in history if each["reason"]] == ["mail is back", "by hand"]
-    told = typed("effect", "retry", "1/0.0")
+    told = typed("effect", "retry", "2/0.0")
     assert told.code == 0
-    assert "1/0.0 is DISCARDED: it is owed no more" in told.err
+    assert "2/0.0 is DISCARDED: it is owed no more" in told.err
 
 
 def test_a_program_looks_and_decides_at_a_server(owing):
@@ -120,9 +118,9 @@ def test_a_program_looks_and_decides_at_a_server(owing):
         (mail,) = hf.effects(sink="mail")
         assert (mail.kind, mail.state, mail.tries) == ("effect", "PARKED", 2)
         with pytest.raises(Refused, match="runs at most once"):
-            hf.retry_effects("2/0.0")
+            hf.retry_effects("1/0.0")
         assert hf.retry_effects(kind="effect") == 1
-        assert hf.discard_effects("1/0.0", "2/0.0", reason="by hand") == 2
+        assert hf.discard_effects("2/0.0", "1/0.0", reason="by hand") == 2
         assert hf.effects() == []
 
 
