@@ -138,6 +138,21 @@ def test_limits_are_set_listed_shown_and_cleared(call) -> None:
     assert "sets one" in call("limit", "list").err
 
 
+def test_circuits_are_opened_listed_and_closed(call) -> None:
+    done = call("circuit", "open", "shop.mail:send", "--reason", "it burns")
+    assert done.code == 0, done.err
+    assert "holdfast circuit close function/shop.mail:send" in done.err
+    assert "was open already" in call("circuit", "open", "function/shop.mail:send").err
+    assert call("circuit", "open", "function/team/a:b").code == 0
+    found = shown(call, "circuit", "list")["circuits"]
+    assert [each["name"] for each in found] == ["shop.mail:send", "team/a:b"]
+    assert "it burns" in call("circuit", "list").out
+    assert "is closed" in call("circuit", "close", "function/team/a:b").err
+    assert call("circuit", "close", "shop.mail:send").code == 0
+    assert "was closed already" in call("circuit", "close", "shop.mail:send").err
+    assert "every circuit" in call("circuit", "list").err
+
+
 def test_a_failed_job_is_sent_back_under_other_terms(call, hand) -> None:
     job_id = submitted(call, "--", "false")
     hand.fail(*hand.take())

@@ -70,6 +70,20 @@ def test_a_task_that_raises_is_tried_again_until_it_succeeds(
     ]
 
 
+def test_a_function_that_fails_in_a_row_rests_and_is_tried_again(
+    opened: Open, tmp_path: Path
+) -> None:
+    hf = opened()
+    chosen = chores.fail_before.options(circuit="2/50ms")
+    assert hf.submit(chosen, str(tmp_path / "trace"), 3).result(PATIENCE_S) == 4
+    actions = [action.action for each in hf.transactions() for action in each.actions]
+    steps = [name for name in actions if name.startswith("circuit_")]
+    assert steps == [
+        "circuit_counted", "circuit_opened", "circuit_half_opened", "circuit_probed",
+        "circuit_opened", "circuit_half_opened", "circuit_probed", "circuit_closed",
+    ]  # fmt: skip
+
+
 def test_a_budget_that_is_spent_quarantines_the_task(
     opened: Open, folder: Path, tmp_path: Path
 ) -> None:

@@ -62,7 +62,7 @@ def test_a_feeder_interrupted_before_it_began_keeps_nobody_from_leaving(tmp_path
 
 
 def test_workers_that_cannot_be_made_leave_the_folder_free(tmp_path: Path) -> None:
-    def make(*_: object) -> ThreadExecutor:
+    def make(*_: object, **__: object) -> ThreadExecutor:
         raise OSError("too many open files")
 
     with pytest.raises(OSError, match="too many"):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.coordinator.seats import Worker, held_by_all
+from holdfast.core.circuit import CircuitState
 from holdfast.core.decision import Refused
 from holdfast.core.ids import NEVER, Index
 from holdfast.core.job import Job, state_of
@@ -22,6 +23,7 @@ from holdfast.testing.town import Town
 
 PLAIN = (
     "queue_paused", "max_parallel", "gang_not_ready", "backing_off", "not_begun", "no_worker",
+    "retry_budget", "circuit_open",
 )  # fmt: skip
 
 
@@ -138,7 +140,16 @@ class Judge:
 
     def _backing_off(self, reason: Reason, job: Job, index: Index) -> bool:
         task = (job.tasks or {}).get(index)
-        return task is not None and task.attempt > 0 and task.not_before > self.now
+        is_waiting = task is not None and task.attempt > 0 and task.not_before > self.now
+        return is_waiting and not self._retry_budget(reason, job, index)
+
+    def _retry_budget(self, reason: Reason, job: Job, index: Index) -> bool:
+        task = (job.tasks or {}).get(index)
+        return task is not None and NEVER < task.wanted < task.not_before > self.now
+
+    def _circuit_open(self, reason: Reason, job: Job, index: Index) -> bool:
+        circuit = self.state.circuits.get(("function", shape_of(job).circuit))
+        return circuit is not None and circuit.state is not CircuitState.CLOSED
 
     def _queue_paused(self, reason: Reason, job: Job, index: Index) -> bool:
         return job.spec.queue in self.state.paused

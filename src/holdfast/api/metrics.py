@@ -1,6 +1,8 @@
 """Numbers for those who draw curves, in the text format that Prometheus reads."""
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import product
 from typing import Final
 
 from holdfast.api.call import Call, Text
@@ -8,7 +10,9 @@ from holdfast.api.census import counted
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.deliveries import Deliveries
 from holdfast.coordinator.inspect import HistoryGone
+from holdfast.core.circuit import FUNCTION, SINK, CircuitState
 from holdfast.core.debts import Debts
+from holdfast.core.state import State
 from holdfast.version import VERSION
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -53,6 +57,7 @@ async def metrics(call: Call) -> Text:
                 _told("tokens", "gauge", "Tokens that open something.", len(state.tokens)),
                 _told("refusals_total", "counter", "Commands that were refused.", refusals),
                 _told("requests_total", "counter", "Requests by how they ended.", answers),
+                _told("circuits", "gauge", "Circuits by state.", _circuits(state)),
                 _told("ready", "gauge", "Whether requests may come.", not service.trouble()),
             )
         )
@@ -90,6 +95,13 @@ def _owed_told(debts: Debts, deliveries: Deliveries, owed_s: float) -> Iterable[
 
 def _at(where: tuple[str, str]) -> dict[str, str]:
     return {"kind": where[0], "sink": where[1]}
+
+
+def _circuits(state: State) -> list[Sample]:
+    """Functions and sinks that something is held against; nobody counts those that are well."""
+    found = Counter((known.kind, known.state.value) for known in state.circuits.values())
+    pairs = product((FUNCTION, SINK), CircuitState)
+    return [({"kind": k, "state": s.value}, found[k, s.value]) for k, s in pairs]
 
 
 def _told(name: str, kind: str, about: str, value: float | Iterable[Sample]) -> str:

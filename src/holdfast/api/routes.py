@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.api import (
     bundles,
+    circuits,
     documents,
     effects,
     endpoints,
@@ -114,6 +115,9 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/queues", "read", queues.list_queues),
     _post("/queues/{name}/pause", "operator", queues.pause, bodies.Reason),
     _post("/queues/{name}/resume", "operator", queues.resume, bodies.Reason),
+    _get("/circuits", "read", circuits.list_circuits),
+    _post("/circuits/{kind}/{name}/open", "operator", circuits.open_circuit, bodies.Reason),
+    _post("/circuits/{kind}/{name}/close", "operator", circuits.close_circuit, bodies.Reason),
     _get("/limits", "read", limiting.list_limits),
     _get("/limits/{scope}/{name}", "read", limiting.show),
     Route("PUT", "/limits/{scope}/{name}", "operator", limiting.set_limit, bodies.NewLimit),

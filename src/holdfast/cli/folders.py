@@ -14,6 +14,7 @@ from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
 from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule
 from holdfast.coordinator.census import Census
+from holdfast.coordinator.circuits import circuit_views
 from holdfast.coordinator.crews import NotedCrew
 from holdfast.coordinator.effects import (
     chosen_views,
@@ -171,6 +172,9 @@ class FromFolder:
 
     def limits(self) -> list[View]:
         return limit_views(self.reading.state)
+
+    def circuits(self) -> list[View]:
+        return circuit_views(self.reading.state, self.reading.wall)
 
     def explain_job(self, job: View, level: int = 1) -> View:
         reading, known = self._known(job)

@@ -63,6 +63,18 @@ token = LazyCommands(
     help="Decide who may ask a server for what.",
 )
 
+circuit = LazyCommands(
+    {
+        "list": ("holdfast.cli.circuits:list_circuits", "List circuits that are not at rest."),
+        "open": ("holdfast.cli.circuits:open_circuit", "Give nothing out for a function or sink."),
+        "close": ("holdfast.cli.circuits:close_circuit", "Give everything out again."),
+        "get": ("holdfast.cli.circuits:list_circuits", ""),
+    },
+    name="circuit",
+    help="See which functions and sinks failed so often that they rest; open and close them.\n\n"
+    "A circuit is named function/MODULE:NAME or sink/NAME.",
+)
+
 limit = LazyCommands(
     {
         "list": ("holdfast.cli.limits:list_limits", "List limits and how much is in use."),

@@ -46,6 +46,7 @@ PLACES: Final = {
         "Have commands run again and again: by cron, or every so often.",
     ),
     "queue": ("holdfast.cli.groups:queue", "Look at queues, pause and resume them."),
+    "circuit": ("holdfast.cli.groups:circuit", "See which functions and sinks rest, and why."),
     "limit": ("holdfast.cli.groups:limit", "Bound what namespaces, users and keys have running."),
     "token": ("holdfast.cli.groups:token", "Decide who may ask a server for what."),
     "transactions": (

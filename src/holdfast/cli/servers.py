@@ -166,6 +166,10 @@ class FromServer:
             return no
         return no_schedule(name, self)
 
+    def circuits(self) -> list[View]:
+        found: list[View] = self.asker.get("circuits")["circuits"]
+        return found
+
     def limits(self) -> list[View]:
         found: list[View] = self.asker.get("limits")["limits"]
         return found

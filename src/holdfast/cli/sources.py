@@ -105,6 +105,10 @@ class Source(Protocol):
         """Every limit, with how much of it is in use."""
         ...
 
+    def circuits(self) -> list[View]:
+        """Every circuit that something is held against."""
+        ...
+
     def summary(self) -> View:
         """How many tasks wait for which reason."""
         ...

@@ -43,6 +43,12 @@ _OPTIONS: Final = (
     click.option("--backoff", default="exponential", show_default=True,
                  type=click.Choice(["none", "fixed", "linear", "exponential"]),
                  help="How that grows with every failure."),
+    click.option("--retry-budget", default="", metavar="N/DURATION",
+                 help="At most so many retries after failures in a while, such as 100/1m; the "
+                 "others wait."),
+    click.option("--circuit", default="", metavar="N/DURATION",
+                 help="After N failures in a row the program is given out no more for so long, "
+                 "then one at a time: 5/1m."),
     click.option("--timeout", default="", metavar="DURATION", help="How long an attempt may take."),
     click.option("--stall-timeout", default="", metavar="DURATION",
                  help="How long it may print nothing before it counts as stalled."),
@@ -185,6 +191,8 @@ def body_of(command: tuple[str, ...], asked: dict[str, Any]) -> Submit:
         job_timeout=asked["job_timeout"],
         schedule_timeout=asked["schedule_timeout"],
         max_failed_tasks=asked["max_failed_tasks"],
+        retry_budget=asked["retry_budget"],
+        circuit=asked["circuit"],
         priority=asked["priority"],
         queue=asked["queue"],
         namespace=namespace,

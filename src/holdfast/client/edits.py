@@ -29,6 +29,8 @@ class Terms(TypedDict, total=False):
     gpus: int
     max_parallel: int
     max_failed_tasks: int | None
+    retry_budget: str
+    circuit: str
     priority: int
     queue: str
     labels: Mapping[str, str]

@@ -12,6 +12,8 @@ from holdfast.worker.agent import Agent
 log = getLogger("holdfast")
 
 LOOK_S: Final = 0.05
+TELL_MS: Final = 500
+"""How long somebody may wait without being told why."""
 
 
 class Leaving:
@@ -25,7 +27,8 @@ class Leaving:
         """Unstarted tasks are asked back at once. What runs gets its grace, and so does what is
         owed and can be delivered now: who leaves pays first."""
         self._on_engine(self._stop_granting)
-        deadline = monotonic_ms() + grace_ms
+        began = monotonic_ms()
+        deadline = began + grace_ms
         quiet = threading.Event()
         told = False
 
@@ -35,7 +38,7 @@ class Leaving:
 
         while not quiet.is_set() and monotonic_ms() < deadline:
             self._on_engine(look)
-            if quiet.wait(LOOK_S) or told:
+            if quiet.wait(LOOK_S) or told or monotonic_ms() < began + TELL_MS:
                 continue
             told = True
             log.warning(

@@ -14,16 +14,20 @@ from holdfast.core.spec import (
     DEFAULT_NAMESPACE,
     DEFAULT_QUEUE,
     NO_LIMIT,
+    CircuitPolicy,
     JobSpec,
+    RetryBudget,
     RetryPolicy,
 )
 from holdfast.wire.amounts import Duration, duration_ms, number, size_bytes, text, whole
+from holdfast.wire.rates import guard_of, rate_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 BACKOFFS = ("none", "fixed", "linear", "exponential")
 MOST_CPUS = 1_000_000
+GUARDS = (("retry_budget", "100/1m"), ("circuit", "5/1m"))
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -44,6 +48,8 @@ class Options(Struct, frozen=True, kw_only=True):
     gpus: int = 0
     max_parallel: int | None = None
     max_failed_tasks: int | None = None
+    retry_budget: str = ""
+    circuit: str = ""
     priority: int = 0
     queue: str = DEFAULT_QUEUE
     namespace: str = DEFAULT_NAMESPACE
@@ -89,6 +95,8 @@ class Options(Struct, frozen=True, kw_only=True):
         duration_ms(self.retry_delay, "retry_delay")
         duration_ms(self.max_retry_delay, "max_retry_delay")
         size_bytes(self.memory, "memory")
+        for name, example in GUARDS:
+            guard_of(text(getattr(self, name), name) or "", name, example)
         self.placing()
 
     def placing(self) -> Placing:
@@ -124,6 +132,8 @@ class Options(Struct, frozen=True, kw_only=True):
             namespace=self.namespace,
             labels=tuple(sorted(self.labels.items())),
             placing=self.placing(),
+            retry_budget=RetryBudget(*rate_of(self.retry_budget)),
+            circuit=CircuitPolicy(*rate_of(self.circuit)),
         )
 
 
@@ -178,6 +188,8 @@ def task(
     gpus: int = ...,
     max_parallel: int | None = ...,
     max_failed_tasks: int | None = ...,
+    retry_budget: str = ...,
+    circuit: str = ...,
     priority: int = ...,
     queue: str = ...,
     namespace: str = ...,

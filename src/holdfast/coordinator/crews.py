@@ -153,4 +153,4 @@ class NotedCrew:
 
 def noted_standings(state: State, now: Instant) -> Callable[[Owing], Standing]:
     """How what commits owed stood, as far as the log tells."""
-    return lambda owing: standing_of(state.debts, owing, now)
+    return lambda owing: standing_of(state, owing, now)

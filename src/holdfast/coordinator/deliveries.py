@@ -18,9 +18,11 @@ from holdfast.coordinator.registry import Registry
 from holdfast.coordinator.reporting import ReadRecord
 from holdfast.coordinator.seats import Worker
 from holdfast.core import commands as c
+from holdfast.core.circuit import SINK, CircuitState
 from holdfast.core.debts import Owing, Place
 from holdfast.core.ids import NEVER, Instant, WorkerId
 from holdfast.core.owed import BLOCK, EFFECT, FILE, READY, DebtName
+from holdfast.core.spec import CircuitPolicy
 from holdfast.core.state import State
 from holdfast.scheduler.owing import Standing, standing_of, without_carrier, without_sink
 from holdfast.wire.delivery import SERVER, Bounced, Delivery, Parcel
@@ -118,6 +120,10 @@ class Deliveries:
         sink = self.carriers.sinks.get(owing.debt.place) if owing.debt.kind == EFFECT else None
         tries = FILE_TRIES if sink is None else sink.tries
         first_ms = FIRST_WAIT_MS if sink is None else sink.first_wait_ms
+        circuit = CircuitPolicy()
+        if sink is not None and actor != ACTOR:
+            # Where nobody could try it, nothing is known of the sink.
+            circuit = CircuitPolicy(sink.circuit_failures, sink.circuit_cooldown_ms)
         longest_ms = LONGEST_WAIT_MS if sink is None else sink.longest_wait_ms
         # Half of the wait is chance, so that those who failed together do not come together.
         whole_ms = min(first_ms << min(owing.debt.tries, 40), longest_ms)
@@ -129,6 +135,7 @@ class Deliveries:
                 most_tries=tries,
                 delay_ms=min(max(delay_ms, wait_ms), WAIT_MOST_MS),
                 is_final=is_final,
+                circuit=circuit,
             ),
             actor=actor,
         )
@@ -174,14 +181,28 @@ class Deliveries:
         carriers = self.carriers.all()
         able = [worker for worker in carriers if worker.send is not None and may_deliver(worker)]
         for place in list(debts.places.values()):
-            if place.ready:
+            if place.ready and (most := self._most(place)):
                 self.carriers.look_for_home(place)
                 self._pass_on(place)
                 takers = [worker for worker in able if self.carriers.may_take(worker, place)]
-                self._deal_out(place, takers, dealt)
+                self._deal_out(place, takers, dealt, most)
         return dealt
 
-    def _deal_out(self, place: Place, takers: list[Worker], dealt: Dealt) -> None:
+    def _most(self, place: Place) -> int:
+        """How many entries may be dealt out now, as far as the circuit of the sink is concerned.
+        What was in hand when it opened goes on; a half-open one is tried with a single entry."""
+        circuit = self._state.circuits.get((SINK, place.name)) if place.kind == EFFECT else None
+        if circuit is None or circuit.state is CircuitState.CLOSED:
+            return place.owed
+        if circuit.state is CircuitState.OPEN:
+            return 0
+        carried = map(self._state.debts.find, self.hands.names())
+        where = (place.kind, place.name)
+        return int(not any(o and (o.debt.kind, o.debt.place) == where for o in carried))
+
+    def _deal_out(
+        self, place: Place, takers: list[Worker], dealt: Dealt, most: int
+    ) -> None:
         """In shares, so that what has no order is delivered side by side."""
         if not takers or not place.ready:
             return
@@ -189,13 +210,14 @@ class Deliveries:
         share = -(-len(place.ready) // len(takers))
         turn = self._turn % len(takers)
         for worker in takers[turn:] + takers[:turn]:
-            deliveries = self._fill(worker, place, share)
+            deliveries = self._fill(worker, place, share, most)
+            most -= len(deliveries)
             if deliveries:
                 sink = self._encoded[place.name] if place.kind == EFFECT else b""
                 parcel = Parcel(place.kind, place.name, sink, tuple(deliveries))
                 dealt.setdefault(worker.worker, []).append(parcel)
 
-    def _fill(self, worker: Worker, place: Place, share: int) -> list[Delivery]:
+    def _fill(self, worker: Worker, place: Place, share: int, most: int) -> list[Delivery]:
         key, deliveries = key_of(worker), list[Delivery]()
         heads = list(islice(place.ready.values(), ENTRIES_MOST + len(self._elsewhere)))
         for count, head in enumerate(heads):
@@ -207,7 +229,7 @@ class Deliveries:
             for owing in chain((head,), place.behind(head)):
                 entry = self._entries.of(owing)
                 size = len(entry.body) + len(entry.key) + ENVELOPE_BYTES
-                if self.hands.is_full(key, size):
+                if len(deliveries) >= most or self.hands.is_full(key, size):
                     return deliveries
                 self._state.debts.take(owing)
                 self.hands.give(worker, owing.name, size, worker.number)
@@ -291,13 +313,13 @@ class Deliveries:
     def standings(self) -> Callable[[Owing], Standing]:
         """How entries stand at this moment, with what only whoever deals them out knows. What is
         the same for many is found out once."""
-        debts, now = self._state.debts, self._coordinator.now()
+        state, debts, now = self._state, self._state.debts, self._coordinator.now()
         living = self.carriers.living()
         has_taker: dict[tuple[str, str], bool] = {}
 
         def standing(owing: Owing) -> Standing:
             holder = self.hands.holder_of(owing.name) if owing.is_away else None
-            told = standing_of(debts, owing, now, holder or "")
+            told = standing_of(state, owing, now, holder or "")
             if told.state != READY:
                 return told
             sink = self.carriers.sinks.get(owing.debt.place)

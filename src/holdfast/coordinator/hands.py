@@ -78,6 +78,11 @@ class Hands:
         self._bytes.pop(key, None)
         return list(self._carried.pop(key, ()))
 
+    def names(self) -> Iterator[DebtName]:
+        """Everything that is in anybody's hands."""
+        for carried in self._carried.values():
+            yield from carried
+
     def holder_of(self, name: DebtName) -> WorkerId | None:
         """Who has it in hand."""
         return next((key[0] for key, carried in self._carried.items() if name in carried), None)

@@ -15,6 +15,8 @@ from holdfast.coordinator.seats import Paces, Worker, held_by_all
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core import events as e
+from holdfast.core.circuit import FUNCTION, CircuitState, circuit_of
+from holdfast.core.decide.circuits import is_on_trial
 from holdfast.core.decision import Accepted
 from holdfast.core.events import lease_ids
 from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
@@ -26,7 +28,7 @@ from holdfast.core.task import Task, TaskState
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.eviction import Eviction
 from holdfast.scheduler.gangs import GangPick
-from holdfast.scheduler.ledger import NAMESPACE, Ledger, Name, names_of
+from holdfast.scheduler.ledger import CIRCUIT, NAMESPACE, Ledger, Name, names_of
 from holdfast.scheduler.plan import Outlook, plan
 from holdfast.scheduler.proposals import Hurry, Pick
 from holdfast.scheduler.rates import Rate, Rates
@@ -59,6 +61,8 @@ class Placement:
         self._workers = workers
         self._tell = tell
         self._waits_for_token = False
+        # Open circuits whose unbegun work was asked back, with since when they are open.
+        self._recalled: dict[str, Instant] = {}
         self.most_picks = MOST_PICKS
         self.is_cut = False
 
@@ -88,6 +92,8 @@ class Placement:
 
     def give_out(self, able: Iterable[Worker], others: Iterable[Worker] = ()) -> Runs:
         """Plan once and carry the plan out; what each worker is to be told to run."""
+        if self._coordinator.state.circuits or self._recalled:
+            self._recall_open()
         outlook = self.outlook(able, others, is_round=True)
         outlook.most_picks = self.most_picks
         made = plan(outlook)
@@ -196,6 +202,28 @@ class Placement:
         # The first of them may be about to begin, and nothing is gained by stopping it.
         self.recall(worker, waiting[1:])
 
+    def _recall_open(self) -> None:
+        """Ask back what has not begun of functions that opened since the last look: it would fail
+        like the others. What runs goes on."""
+        state = self._coordinator.state
+        opened = {
+            circuit.name: circuit.since
+            for circuit in state.circuits.values()
+            if circuit.kind == FUNCTION and circuit.state is CircuitState.OPEN
+        }
+        fresh = [name for name, since in opened.items() if self._recalled.get(name) != since]
+        self._recalled = opened
+        for worker in self._workers.values() if fresh else ():
+            holder = state.holders.get((worker.worker, worker.incarnation))
+            leases = holder.leases.values() if holder is not None else ()
+            waiting = [
+                task.lease_id
+                for task in leases
+                if task.state is TaskState.LEASED
+                and circuit_of(state.jobs[task.job_id].spec) in fresh
+            ]
+            self.recall(worker, waiting)
+
     def recall(self, worker: Worker, wanted: list[LeaseId]) -> None:
         """Have these asked back, those that were not yet."""
         fresh = tuple(lease for lease in wanted if lease not in worker.asked)
@@ -267,11 +295,24 @@ def outlook_of(
 def ledger_of(
     state: State, tokens: Mapping[Name, int], held: Mapping[Shape, int]
 ) -> Ledger:
-    """The bounds that people set, against what is held."""
+    """The bounds that people set and circuits, against what is held."""
     limits = state.limits.items()
+    may_start = {**tokens, **circuit_tokens(state)} if state.circuits else tokens
     return Ledger(
         {name: limit.running for name, limit in limits if limit.running},
-        tokens,
+        may_start,
         held,
         {name: dict(limit.amounts) for name, limit in limits if limit.amounts},
     )
+
+
+def circuit_tokens(state: State) -> dict[Name, int]:
+    """How many may start through circuits that are not closed: one, where it is time for a trial
+    and nobody has it yet."""
+    return {
+        (CIRCUIT, circuit.name): int(
+            circuit.state is CircuitState.HALF_OPEN and not is_on_trial(state, circuit)
+        )
+        for circuit in state.circuits.values()
+        if circuit.kind == FUNCTION and circuit.state is not CircuitState.CLOSED
+    }

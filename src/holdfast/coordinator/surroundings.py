@@ -12,12 +12,14 @@ from typing import Final
 
 from msgspec import structs
 
+from holdfast.coordinator.alike import alike, kind_of, trouble_of
 from holdfast.coordinator.crews import Crew, noted_standings
 from holdfast.coordinator.foresight import Foresight
 from holdfast.coordinator.history import last_end
 from holdfast.coordinator.placement import ledger_of
 from holdfast.coordinator.seats import Worker, held_by_all
 from holdfast.coordinator.views import attempts_made
+from holdfast.core.circuit import FUNCTION
 from holdfast.core.debts import Owing
 from holdfast.core.ids import NEVER, Index, Instant, task_name
 from holdfast.core.job import Job, first_fresh, is_finished, job_reason, job_state, state_of
@@ -43,15 +45,13 @@ from holdfast.scheduler.explain import (
 )
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
-from holdfast.scheduler.ledger import Ledger, Name, names_of
+from holdfast.scheduler.ledger import CIRCUIT, Ledger, Name, names_of
 from holdfast.scheduler.owing import Standing
 from holdfast.scheduler.reasons import listed
 from holdfast.wire.rates import rate_text
 
-MOST_TASKS: Final = 10_000
-"""How many tasks with a past are looked at for one job."""
 MOST_LOOKED: Final = 1_000
-"""How many of them for a waiting one."""
+"""How many tasks with a past are looked at for a waiting one."""
 MOST_HOLDERS: Final = 10
 
 
@@ -107,7 +107,7 @@ class Surroundings:
         if task is not None:
             here = structs.replace(
                 here, failures=task.failures, losses=task.losses, worker=task.worker,
-                since=task.started_at, owed=self._owed(task),
+                since=task.started_at, wanted=task.wanted, owed=self._owed(task),
             )  # fmt: skip
         return here if state is not TaskState.WAITING else self._waiting(here, job, index)
 
@@ -121,7 +121,7 @@ class Surroundings:
         some = list(islice((job.tasks or {}).values(), MOST_LOOKED))
         told = next((task for task in some if task.state is TaskState.WAITING), None)
         if told is None:
-            told = max((task for task in some if task.owed), key=_trouble, default=None)
+            told = max((task for task in some if task.owed), key=trouble_of, default=None)
         return "" if told is None else self._code(self._situation(job, told.index))
 
     def codes(self, job: Job) -> Counter[str]:
@@ -130,7 +130,7 @@ class Surroundings:
         if found is not None:
             return found
         found = Counter()
-        for count, index in _groups(job, self._now):
+        for count, index in alike(job, self._now):
             if state_of(job, index) is TaskState.WAITING:
                 for group in self._split(job, index, count):
                     found[self._code(group.situation)] += group.count
@@ -158,8 +158,8 @@ class Surroundings:
         here = self._situation(job, index)
         look = self._foresight if here.state is TaskState.WAITING else None
         placed = look.placed.get(job.job_id, ()) if look is not None else ()
-        kind = _kind_of(job, index, self._now)
-        starting = sum(_kind_of(job, each, self._now) == kind for each in placed)
+        kind = kind_of(job, index, self._now)
+        starting = sum(kind_of(job, each, self._now) == kind for each in placed)
         if starting:
             yield Group(starting, structs.replace(here, is_next=True))
         if count > starting:
@@ -186,7 +186,7 @@ class Surroundings:
             return self._ended(job)
         found = tuple(
             Group(group.count, self._placed(job, index, group.situation))
-            for count, index in _groups(job, self._now)
+            for count, index in alike(job, self._now)
             for group in self._split(job, index, count)
         )
         return JobSituation(job_id=job.job_id, sealed=job.sealed, groups=found)
@@ -211,6 +211,7 @@ class Surroundings:
             here,
             shape=shape,
             pause=None if paused is None else Pause(paused),
+            circuit=self._state.circuits.get((FUNCTION, shape.circuit)),
             active=self._active(job, shape),
             is_granting=self._crew is None or self._crew.is_granting,
             desks=self.desks,
@@ -261,7 +262,8 @@ class Surroundings:
     def _reached(self, shape: Shape, needed: int) -> Iterator[Reached]:
         ledger = self._ledger
         for bound in ledger.bounds(shape) if ledger.is_bounded(shape) else ():
-            if bound.room >= needed:
+            # A circuit is told of on its own, with why it is open.
+            if bound.room >= needed or bound.name[0] == CIRCUIT:
                 continue
             if not bound.is_rate:
                 yield Reached(bound, self._holders(bound.name))
@@ -357,39 +359,6 @@ class Surroundings:
             if mean is not None and task.started_at != NEVER:
                 left.append(max(0, mean - (self._now - task.started_at)))
         return min(left, default=None)
-
-
-def _groups(job: Job, now: Instant) -> Iterator[tuple[int, Index]]:
-    """The unfinished tasks of a job by what they have in common, each group with one of it. Of
-    those that come back later, the first to do so."""
-    fresh = job.states.count(FRESH)
-    if fresh:
-        yield fresh, Index(first_fresh(job, 0))
-    kinds: dict[object, list[Task]] = {}
-    for task in islice((job.tasks or {}).values(), MOST_TASKS):
-        kinds.setdefault(_kind(task, now), []).append(task)
-    for tasks in kinds.values():
-        first = min(tasks, key=lambda task: (task.not_before, task.not_before_wall))
-        yield len(tasks), first.index
-
-
-def _trouble(task: Task) -> tuple[bool, bool]:
-    """Whether something that it owes is parked, and whether something has failed."""
-    return any(debt.parked for debt in task.owed), any(debt.tries for debt in task.owed)
-
-
-def _kind(task: Task, now: Instant) -> tuple[object, ...]:
-    if task.state is TaskState.COMMITTED:
-        return (task.state, *_trouble(task))
-    if task.state is not TaskState.WAITING:
-        return (task.state,)
-    times = (task.not_before > now, task.not_before_wall != NEVER, task.attempt > 0)
-    return (task.state, *times, task.avoid)
-
-
-def _kind_of(job: Job, index: Index, now: Instant) -> tuple[object, ...]:
-    task = (job.tasks or {}).get(index)
-    return () if task is None else _kind(task, now)
 
 
 def why_of(job: Job, key: Callable[[Job], str]) -> str | None:

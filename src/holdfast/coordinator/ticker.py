@@ -7,6 +7,7 @@ from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
 from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
+from holdfast.core.decide.circuits import next_half_open
 from holdfast.core.decide.tick import still_due
 from holdfast.core.ids import NEVER, Instant, JobId
 
@@ -100,6 +101,9 @@ class Ticker:
             dues.append(Instant(now + self._coordinator.term_ms // PRESENCES_A_TERM))
         if state.timers:
             dues.append(state.timers[0][0])
+        half_opens = next_half_open(state)
+        if half_opens != NEVER:
+            dues.append(half_opens)
         if self._feeders is not None:
             dues.append(self._feeders.next_due())
         if state.wall_timers:

@@ -14,6 +14,7 @@ from holdfast.core.job import Job, counts, job_reason, job_state, state_of
 from holdfast.core.placing import ALL_TASKS, After, Placing
 from holdfast.core.spec import NO_LIMIT, JobSpec
 from holdfast.core.task import Task, TaskState
+from holdfast.wire.rates import rate_text
 
 Wall = Callable[[int], int]
 View = dict[str, Any]
@@ -116,6 +117,8 @@ def spec_view(spec: JobSpec) -> View:
         "gpus": spec.gpus,
         "max_parallel": spec.max_parallel or None,
         "max_failed_tasks": None if spec.max_failed_tasks == NO_LIMIT else spec.max_failed_tasks,
+        "retry_budget": guard_view(spec.retry_budget.retries, spec.retry_budget.per_ms),
+        "circuit": guard_view(spec.circuit.failures, spec.circuit.cooldown_ms),
         "priority": spec.priority,
         "namespace": spec.namespace,
         "queue": spec.queue,
@@ -124,6 +127,10 @@ def spec_view(spec: JobSpec) -> View:
         "labels": dict(spec.labels),
         "placing": placing_view(spec.placing),
     }
+
+
+def guard_view(count: int, span_ms: int) -> str | None:
+    return rate_text(count, span_ms) if count else None
 
 
 def placing_view(placing: Placing) -> View:

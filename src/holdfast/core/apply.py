@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from holdfast.core import (
+    apply_circuits,
     apply_ends,
     apply_fleet,
     apply_jobs,
@@ -89,6 +90,11 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.ScheduleResumed: apply_schedules.schedule_resumed,
     e.ScheduleFired: apply_schedules.schedule_fired,
     e.ScheduleSkipped: apply_schedules.schedule_skipped,
+    e.CircuitCounted: apply_circuits.counted,
+    e.CircuitOpened: apply_circuits.opened,
+    e.CircuitHalfOpened: apply_circuits.half_opened,
+    e.CircuitProbed: apply_circuits.probed,
+    e.CircuitClosed: apply_circuits.closed,
 }
 
 

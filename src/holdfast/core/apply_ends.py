@@ -11,6 +11,7 @@ from holdfast.core.job import BY_PERSON, Job, columns, first_fresh, state_of
 from holdfast.core.lease import Holder
 from holdfast.core.owed import BLOCK, Author, Debt
 from holdfast.core.ready import put_back
+from holdfast.core.retrying import spend
 from holdfast.core.state import State
 from holdfast.core.task import (
     ASIDE,
@@ -126,11 +127,14 @@ def attempts_returned(
         task.failures = end.failures
         task.losses = end.losses
         task.strays = end.strays
-        task.not_before = end.not_before
+        task.not_before, task.wanted = end.not_before, end.wanted
         task.alone = end.reason in DEATHS
         task.previous = position
         job.states[task.index] = ASIDE
         put_back(state.ready, job, task, at)
+        if job.spec.retry_budget.retries and end.reason in CHARGES_FAILURES:
+            away = state.retries_away.setdefault(job.job_id, [])
+            spend(away, job.spec.retry_budget, end.not_before or at, at)
     job.active -= len(event.ends)
     job.updated_at = at
 

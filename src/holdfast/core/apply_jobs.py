@@ -154,7 +154,7 @@ def task_rescheduled(
     job = state.job_of(event.job_id)
     task = _waiting_record(job, event.index, event)
     task.state = target_of(task, event)
-    task.not_before = event.not_before
+    task.not_before, task.wanted = event.not_before, NEVER
     task.not_before_wall = event.not_before_wall
     job.updated_at = at
     if event.not_before_wall != NEVER:
@@ -266,6 +266,7 @@ def note_finish(state: State, job: Job) -> None:
     if not is_finished(job):
         return
     state.finished.append(job.job_id)
+    state.retries_away.pop(job.job_id, None)
     if job.parent or state.dependents or state.children:
         note_end(state, job)
     job.due = job.later = None

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.core.command import Command
+from holdfast.core.commands_circuits import CIRCUIT_COMMANDS, CloseCircuit, OpenCircuit
 from holdfast.core.commands_fleet import (
     ClearLimit,
     CordonWorker,
@@ -42,6 +43,7 @@ __all__ = [
     "REPLACE",
     "AddTasks",
     "ClearLimit",
+    "CloseCircuit",
     "Command",
     "CommitGang",
     "CommitTasks",
@@ -61,6 +63,7 @@ __all__ = [
     "KillTasks",
     "LoseWorker",
     "Member",
+    "OpenCircuit",
     "OpenLog",
     "ParkEffects",
     "PauseQueue",
@@ -368,4 +371,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     ClearLimit,
     *SCHEDULE_COMMANDS,
     *OWED_COMMANDS,
+    *CIRCUIT_COMMANDS,
 )

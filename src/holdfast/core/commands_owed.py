@@ -2,6 +2,7 @@
 
 from holdfast.core.command import Command
 from holdfast.core.owed import DebtName
+from holdfast.core.spec import CircuitPolicy
 
 
 class ConfirmDeliveries(Command, frozen=True, kw_only=True):
@@ -12,13 +13,15 @@ class ConfirmDeliveries(Command, frozen=True, kw_only=True):
 
 class FailDelivery(Command, frozen=True, kw_only=True):
     """A try to deliver an entry failed. The next comes after `delay_ms`, unless `most_tries` were
-    made or no further one can help (`is_final`): then the entry is parked."""
+    made or no further one can help (`is_final`): then the entry is parked. `circuit` says after how
+    many failures in a row its sink is given nothing for a while."""
 
     name: DebtName
     error: str
     most_tries: int
     delay_ms: int
     is_final: bool = False
+    circuit: CircuitPolicy = CircuitPolicy()
 
 
 class ParkEffects(Command, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from holdfast.core import attempt, lease, task
+from holdfast.core import attempt, circuit, lease, task
 from holdfast.core import events as e
 from holdfast.core.job import JobState
 from holdfast.core.pairs import PAIRS
@@ -60,7 +60,7 @@ _JOB_MOVES: Final[tuple[tuple[JobState, JobState, str], ...]] = (
 
 
 def machines() -> tuple[Machine, ...]:
-    """The task, the attempt, the lease and the job."""
+    """The task, the attempt, the lease, the circuit and the job."""
     return (
         _from_table(
             "task",
@@ -79,6 +79,12 @@ def machines() -> tuple[Machine, ...]:
             "Sole tenure of one attempt. It lives and dies with it.",
             lease.TRANSITIONS,
             ("ENDED",),
+        ),
+        _from_table(
+            "circuit",
+            "Whether a function or a sink is given anything. One trial decides what follows.",
+            circuit.TRANSITIONS,
+            (),
         ),
         _job_machine(),
     )

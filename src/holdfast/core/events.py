@@ -9,6 +9,13 @@ recorded shape never changes; it may grow a trailing field with a default, or a 
 from typing import get_args
 
 from holdfast.core.event import Event
+from holdfast.core.events_circuits import (
+    CircuitClosed,
+    CircuitCounted,
+    CircuitHalfOpened,
+    CircuitOpened,
+    CircuitProbed,
+)
 from holdfast.core.events_fleet import (
     EndpointRegistered,
     EndpointRemoved,
@@ -81,6 +88,11 @@ __all__ = [
     "AnyEvent",
     "AttemptsReturned",
     "AttemptsStarted",
+    "CircuitClosed",
+    "CircuitCounted",
+    "CircuitHalfOpened",
+    "CircuitOpened",
+    "CircuitProbed",
     "Commit",
     "DeliveryFailed",
     "EffectsDelivered",
@@ -191,6 +203,11 @@ AnyEvent = (
     | ScheduleResumed
     | ScheduleFired
     | ScheduleSkipped
+    | CircuitCounted
+    | CircuitOpened
+    | CircuitHalfOpened
+    | CircuitProbed
+    | CircuitClosed
 )
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)

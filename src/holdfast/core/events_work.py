@@ -6,7 +6,7 @@ from typing import cast
 from msgspec import Struct
 
 from holdfast.core.event import Event
-from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.owed import Entry, Stored
 from holdfast.core.placing import FAIL, After
 from holdfast.core.spec import JobSpec
@@ -50,7 +50,8 @@ class End(Struct, frozen=True, array_like=True, gc=False):
     """One attempt that ended without a commit: why, what it charged, what follows.
 
     `failures` and `losses` are what is used after this end; `strays` counts the deaths in a row
-    before a start; `not_before` is when the task may be leased again.
+    before a start; `not_before` is when the task may be leased again. `wanted`: when it could have
+    been but for the retry budget of its job, where that made it wait longer.
     """
 
     index: Index
@@ -69,6 +70,7 @@ class End(Struct, frozen=True, array_like=True, gc=False):
     error: str
     traceback: str
     exit_code: int | None
+    wanted: Instant = NEVER
 
 
 class Stopped(Struct, frozen=True, array_like=True, gc=False):

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.apply_jobs import offer
+from holdfast.core.circuit import Circuit
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job, first_fresh, is_finished
@@ -57,6 +58,8 @@ class FrozenState(Struct, frozen=True, array_like=True):
     limits: list[tuple[str, str, Limit]] = []
     schedules: list[Schedule] = []
     stored: list[tuple[JobId, Index, Stored]] = []
+    circuits: list[Circuit] = []
+    retries_away: list[tuple[JobId, list[Instant]]] = []
 
 
 class Versioned(Struct, array_like=True):
@@ -131,6 +134,8 @@ def freeze(state: State) -> bytes:
             for job_id in sorted(state.storing)
             for index, stored in sorted((state.jobs[job_id].stored or {}).items())
         ],
+        [state.circuits[key] for key in sorted(state.circuits)],
+        sorted(state.retries_away.items()),
     )
     return _encoder.encode(frozen)
 
@@ -157,6 +162,8 @@ def thaw(data: bytes) -> State:
     state.cordoned, state.paused = frozen.cordoned, frozen.paused
     state.limits = {(scope, name): limit for scope, name, limit in frozen.limits}
     state.schedules = {schedule.name: schedule for schedule in frozen.schedules}
+    state.circuits = {circuit.key: circuit for circuit in frozen.circuits}
+    state.retries_away = dict(frozen.retries_away)
     _build_indexes(state)
     return state
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, WorkerId, task_name
+from holdfast.core.invariants_circuits import circuits, retry_budgets
 from holdfast.core.invariants_owed import commit_line, debts_agree, stored_results
 from holdfast.core.invariants_ties import gangs, ties
 from holdfast.core.job import BY_PERSON, Job, JobState, counts, job_state, only_owes
@@ -348,6 +349,8 @@ CHECKS: Final[dict[str, Callable[[State], Iterator[Finding]]]] = {
     "C5": stored_results,
     "B1": budgets,
     "B3": charges,
+    "B5": retry_budgets,
+    "F1": circuits,
     "T1": timetables,
 }
 """Every check by its name, so that a document can link to each and a test can miss none."""

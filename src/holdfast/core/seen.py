@@ -68,3 +68,6 @@ class SeenJob(Struct):
     generation: int = 1
     is_blocked: bool = False
     is_gang: bool = False
+    circuit: str = ""
+    retry_budget: tuple[int, int] = (0, 0)
+    retry_dues: list[int] = []

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from holdfast.core.circuit import circuit_of
 from holdfast.core.job import Job
 from holdfast.core.placing import Constraint, Placing
 from holdfast.core.spec import JobSpec
@@ -18,7 +19,7 @@ REMEMBERED = 1_024
 class Shape(Struct, frozen=True, gc=False, cache_hash=True, kw_only=True):
     """What a slot is held for. `code` is what its process has loaded; `own` names the job where it
     must have slots of its own, so that counting its slots counts its tasks. `gang`: its slots fall
-    together."""
+    together. `circuit` is what stops all that run the same function."""
 
     cpus_milli: int
     memory_bytes: int
@@ -34,6 +35,7 @@ class Shape(Struct, frozen=True, gc=False, cache_hash=True, kw_only=True):
     preempts: bool = False
     own: str = ""
     gang: bool = False
+    circuit: str = ""
 
 
 def shape_of(job: Job) -> Shape:
@@ -66,4 +68,5 @@ def spec_shape(spec: JobSpec, own: str = "") -> Shape:
         preempts=wishes.preempts,
         own=own,
         gang=wishes.gang,
+        circuit=circuit_of(spec),
     )

@@ -31,6 +31,22 @@ class RetryPolicy(Struct, frozen=True, array_like=True, gc=False):
     jitter: float = 0.5
 
 
+class RetryBudget(Struct, frozen=True, array_like=True, gc=False):
+    """So many retries after failures in any span of `per_ms`, over all tasks of a job. None: no
+    bound. What has no room waits; nothing is given up for it."""
+
+    retries: int = 0
+    per_ms: int = 0
+
+
+class CircuitPolicy(Struct, frozen=True, array_like=True, gc=False):
+    """So many failures in a row, over all that run the same function, and it is given out no more
+    for `cooldown_ms` at first. None: it never is stopped so."""
+
+    failures: int = 0
+    cooldown_ms: int = 0
+
+
 class JobSpec(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
     """Everything replay must know about a job besides its items.
 
@@ -63,6 +79,8 @@ class JobSpec(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
     user: str = ""
     placing: Placing = ANYWHERE
     stall_ms: int = 0
+    retry_budget: RetryBudget = RetryBudget()
+    circuit: CircuitPolicy = CircuitPolicy()
 
 
 def retry_problem(policy: RetryPolicy) -> str:

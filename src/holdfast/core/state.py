@@ -10,6 +10,7 @@ from heapq import heappush
 
 from msgspec import Struct
 
+from holdfast.core.circuit import Circuit, CircuitKey
 from holdfast.core.debts import Debts
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, LeaseId, Position, WorkerId
@@ -69,7 +70,7 @@ class State:
     """`position` and `time` are those of the last record applied.
 
     Authority: jobs (with their tasks), keys, requests, tokens, cordoned, paused, limits,
-    schedules, next_lease, next_job, epoch, log_id and snapshot_position.
+    schedules, circuits, retries_away, next_lease, next_job, epoch, log_id and snapshot_position.
     Index: endpoints, holders, ready, finished, open_jobs, timers, wall_timers, schedule_timers,
     spec_cache, and the ties between jobs: `dependents` has the blocked jobs that wait for a job,
     `awaited` those that wait for a task of it, `children` those that will end with it, and
@@ -93,6 +94,8 @@ class State:
         self.paused: dict[str, str] = {}
         self.limits: dict[tuple[str, str], Limit] = {}
         self.schedules: dict[str, Schedule] = {}
+        self.circuits: dict[CircuitKey, Circuit] = {}
+        self.retries_away: dict[JobId, list[Instant]] = {}
 
         self.endpoints: dict[str, dict[LeaseId, Task]] = {}
         self.holders: dict[tuple[WorkerId, int], Holder] = {}

@@ -108,7 +108,8 @@ class Task(Struct, gc=False, array_like=True):
     durable before it runs, so that a task that kills its host is found by name. `rank` is how
     urgent it was when it was given out. `avoid` is the worker whose attempt of it failed last.
     `owed` is what its commit still owes, in the order of the entries; `author` is who committed
-    it, where that one goes on with a block of its own.
+    it, where that one goes on with a block of its own. `wanted` is when its retry would be due
+    if its job had no retry budget, where that made it wait longer.
     """
 
     job_id: JobId
@@ -135,6 +136,7 @@ class Task(Struct, gc=False, array_like=True):
     rank: int = 0
     avoid: WorkerId = WorkerId("")
     author: Author | None = None
+    wanted: Instant = NEVER
 
 
 def target_of(task: Task, event: e.Event) -> TaskState:

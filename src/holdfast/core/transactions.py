@@ -17,6 +17,7 @@ from holdfast.core.attempt import CHARGES_FAILURES, DEATHS, EndReason
 from holdfast.core.ids import NEVER, Instant, Position, task_name
 from holdfast.core.placing import ALL_TASKS, After
 from holdfast.core.record import Record
+from holdfast.core.transactions_circuits import CIRCUITS
 from holdfast.core.transactions_fleet import FLEET
 from holdfast.core.transactions_owed import OWED
 from holdfast.core.transactions_schedules import SCHEDULES
@@ -293,4 +294,5 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     e.JobRespecified: _job_respecified,
     **SCHEDULES,
     **OWED,
+    **CIRCUITS,
 }

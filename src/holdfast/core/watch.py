@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from holdfast.core import events as e
+from holdfast.core.circuit import circuit_of
 from holdfast.core.ids import NEVER, Instant, Position, task_name
 from holdfast.core.record import Record
 from holdfast.core.seen import (
@@ -27,6 +28,7 @@ from holdfast.core.seen import (
     SeenJob,
 )
 from holdfast.core.violation import Finding, Violation, found
+from holdfast.core.watch_circuits import CIRCUIT_JUDGES, SeenCircuit, retried, unguarded
 from holdfast.core.watch_owed import OWED_JUDGES, owes, unsettled
 from holdfast.core.watch_schedules import SCHEDULE_JUDGES, SeenSchedule
 
@@ -34,8 +36,8 @@ from holdfast.core.watch_schedules import SCHEDULE_JUDGES, SeenSchedule
 class Watch:
     """Feed it every record; it answers with what that record broke.
 
-    It names J2, J3, J5 and J8, S3 to S7, C1 to C4, B2 and B4, G1, T2 to T4, and the order of the
-    log itself (L1, L2).
+    It names J2, J3, J5 and J8, S3 to S7, C1 to C4, B2, B4 and B5, F1 and F2, G1, T2 to T4, and the
+    order of the log itself (L1, L2).
     After a violation it goes on from what the record claims, so one mistake is told once.
     """
 
@@ -49,6 +51,7 @@ class Watch:
         self.crossed: dict[tuple[str, int], int] = {}
         self.forgotten: dict[str, None] = {}
         self.schedules: dict[str, SeenSchedule] = {}
+        self.circuits: dict[tuple[str, str], SeenCircuit] = {}
 
     def feed(self, position: Position, record: Record) -> tuple[Violation, ...]:
         violations = found("L1", partial(self._order, position, record))
@@ -61,6 +64,7 @@ class Watch:
         violations.extend(found("S7", partial(self._rearmed, record)))
         violations.extend(found("G1", partial(self._together, record)))
         violations.extend(found("C4", partial(unsettled, self, record)))
+        violations.extend(found("F2", partial(unguarded, self, record)))
         return tuple(violations)
 
     def _order(self, position: Position, record: Record) -> Iterator[Finding]:
@@ -145,7 +149,8 @@ def _submitted(watch: Watch, event: e.JobSubmitted, at: Instant) -> Iterator[Fin
     spec = event.spec
     watch.jobs[event.job_id] = SeenJob(
         event.count, spec.retries, spec.max_losses, event.sealed, {},
-        is_blocked=bool(event.after), is_gang=spec.placing.gang,
+        is_blocked=bool(event.after), is_gang=spec.placing.gang, circuit=circuit_of(spec),
+        retry_budget=(spec.retry_budget.retries, spec.retry_budget.per_ms),
     )  # fmt: skip
 
 
@@ -288,6 +293,8 @@ def _ended(watch: Watch, event: EndsEvent, at: Instant) -> Iterator[Finding]:
         watch.close(seen)
     if isinstance(event, e.TasksKilled):
         yield from _killed_waiting(watch, event)
+    elif isinstance(event, e.AttemptsReturned):
+        yield from retried(watch, event, at)
 
 
 def _charged(name: str, seen: Seen, end: e.End) -> Iterator[Finding]:
@@ -332,6 +339,7 @@ def _retried(watch: Watch, event: e.TasksRetried, at: Instant) -> Iterator[Findi
     if event.generation != job.generation + 1:
         yield event.job_id, f"J3 generation {event.generation} follows {job.generation}"
     job.generation = event.generation
+    job.retry_dues = []
     for span in event.spans:
         for index in range(span.first, span.last + 1):
             seen, name = watch.task(event.job_id, index), task_name(event.job_id, index)
@@ -381,4 +389,5 @@ JUDGES: Final[dict[type[e.Event], Judge]] = {
     e.JobRespecified: _respecified,
     **SCHEDULE_JUDGES,
     **OWED_JUDGES,
+    **CIRCUIT_JUDGES,
 }

@@ -49,6 +49,17 @@ CODES: Final[Mapping[str, Code]] = {
         "An attempt failed or was lost, and the pause before the next one is not over.",
         "Wait, or reschedule it to now.",
     ),
+    "retry_budget": Code(
+        "An attempt failed, and its job has used up the retries that it may make in a span of "
+        "time.",
+        "It is retried when the budget has room; reschedule it to now, or retry the job with a "
+        "larger --retry-budget.",
+    ),
+    "circuit_open": Code(
+        "The function it runs failed so often in a row that it is given out no more for a while, "
+        "or one at a time to find out whether it works again; or somebody opened its circuit.",
+        "It runs when a trial has succeeded; close the circuit once the trouble is over.",
+    ),
     "queue_paused": Code(
         "Somebody paused its queue.",
         "Resume the queue.",

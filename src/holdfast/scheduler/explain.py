@@ -11,6 +11,7 @@ from shlex import quote
 
 from msgspec import Struct, structs
 
+from holdfast.core.circuit import Circuit
 from holdfast.core.ids import NEVER, NOWHERE, Instant, Position
 from holdfast.core.placing import WAIT
 from holdfast.core.shape import Shape
@@ -18,6 +19,7 @@ from holdfast.core.spec import JobSpec
 from holdfast.core.task import FINISHED, TaskState
 from holdfast.scheduler import desks
 from holdfast.scheduler.desks import Desk
+from holdfast.scheduler.guards import budget_reason, circuit_reasons
 from holdfast.scheduler.ledger import TASKS, Bound
 from holdfast.scheduler.owing import Standing, owed_reasons
 from holdfast.scheduler.reasons import Reason, listed, quantity, sentence, span
@@ -65,6 +67,9 @@ class Situation(Struct, frozen=True, kw_only=True):
     the wall clock shows at `now`. `desks` is None where nobody can say which workers there are.
     `active` is how many of its job are held by workers; `how` is what a finished task came to.
 
+    `wanted` is when it would be retried but for the retry budget of its job. `circuit` is that of
+    what it runs, where it is not closed.
+
     `ties` are what its job comes after, `reached` the bounds that hold it back. `ahead` is how many
     waiting tasks go before it, `before` the jobs that what is free is kept for. `avoid` is a worker
     it should not go to. `is_next`: a plan made now would place it. `ends_on` are the workers where
@@ -82,6 +87,8 @@ class Situation(Struct, frozen=True, kw_only=True):
     losses: int = 0
     not_before: Instant = NEVER
     not_before_wall: Instant = NEVER
+    wanted: Instant = NEVER
+    circuit: Circuit | None = None
     pause: Pause | None = None
     active: int = 0
     is_granting: bool = True
@@ -227,7 +234,10 @@ def _times(here: Situation) -> Iterable[Reason]:
         return
     left = span(here.not_before - here.now)
     until = Instant(here.wall + here.not_before - here.now)
-    if here.attempt:
+    if here.wanted != NEVER:
+        budget = here.spec.retry_budget
+        yield budget_reason(here.task, budget, here.wanted, here.not_before, here.now, here.wall)
+    elif here.attempt:
         used = f"{here.failures} failures and {here.losses} losses"
         said = f"It waits another {left} before its next attempt, after {used}."
         yield Reason(code="backing_off", sentence=said, command=now, until=until)
@@ -246,6 +256,7 @@ def _bounds(here: Situation) -> Iterable[Reason]:
             sentence=f"Queue {here.spec.queue} is paused{by}{why}.",
             command=f"holdfast queue resume {quote(here.spec.queue)}",
         )
+    yield from circuit_reasons(here.circuit, here.now, here.wall)
     most = here.spec.max_parallel
     needed = here.troop.size if here.troop is not None else 1
     if most and here.active + needed > most:

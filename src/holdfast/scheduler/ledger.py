@@ -1,5 +1,6 @@
 """Bounds that hold across jobs: how many tasks of a namespace, a user or a key may run at once, how
-much they may take together, and how many may start in a span of time."""
+much they may take together, how many may start in a span of time, and
+whether a function is given out at all."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -11,6 +12,8 @@ from holdfast.core.shape import REMEMBERED, Shape
 NAMESPACE = "namespace"
 USER = "user"
 KEY = "key"
+CIRCUIT = "circuit"
+"""An open one lets nothing start, a half-open one a single task or a single gang."""
 
 TASKS = ""
 """What a bound counts where it counts no resource: no resource has this name."""
@@ -45,6 +48,8 @@ def names_of(shape: Shape) -> Iterator[Name]:
         yield USER, shape.user
     for key, _ in shape.keys:
         yield KEY, key
+    if shape.circuit:
+        yield CIRCUIT, shape.circuit
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -105,7 +110,9 @@ class Ledger:
                     yield Bound(name, most, left, resource=resource, need=need)
             tokens = self._tokens.get(name)
             if tokens is not None:
-                yield Bound(name, tokens, tokens, is_rate=True)
+                # A gang is tried as a whole.
+                is_whole = name[0] == CIRCUIT and shape.gang and tokens > 0
+                yield Bound(name, tokens, UNBOUNDED if is_whole else tokens, is_rate=True)
 
     def room(self, shape: Shape) -> int:
         """How many more of a bounded shape may start."""

@@ -10,7 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.core.debts import Debts, Owing
+from holdfast.core.circuit import SINK, Circuit, CircuitState, circuit_id
+from holdfast.core.debts import Owing
 from holdfast.core.ids import NEVER, Instant, effect_name
 from holdfast.core.owed import (
     BLOCK,
@@ -23,6 +24,7 @@ from holdfast.core.owed import (
     Debt,
     DebtName,
 )
+from holdfast.core.state import State
 from holdfast.scheduler.reasons import Reason, sentence, span
 
 TOLD_MOST: Final = 10
@@ -46,9 +48,9 @@ def called(name: DebtName) -> str:
     return effect_name(name.job_id, name.index, name.number)
 
 
-def standing_of(debts: Debts, owing: Owing, now: Instant, holder: str = "") -> Standing:
+def standing_of(state: State, owing: Owing, now: Instant, holder: str = "") -> Standing:
     """What the log tells of it; `holder` is who has it in hand, where anybody knows."""
-    debt, name = owing.debt, called(owing.name)
+    debt, name, debts = owing.debt, called(owing.name), state.debts
     if debt.parked:
         return _parked(owing)
     if debt.kind == BLOCK:
@@ -70,7 +72,19 @@ def standing_of(debts: Debts, owing: Owing, now: Instant, holder: str = "") -> S
         first = called(head.name)
         why, command = f"it comes after {first}, with the same key", f"holdfast effect show {first}"
         return _stands(owing, WAITING, code="effect_behind", why=why, command=command)
+    circuit = state.circuits.get((SINK, debt.place)) if debt.kind == EFFECT else None
+    if circuit is not None and circuit.state is not CircuitState.CLOSED:
+        return _resting(owing, circuit)
     return _stands(owing, READY, code="delivering", why=_failed(debt) if debt.tries else "")
+
+
+def _resting(owing: Owing, circuit: Circuit) -> Standing:
+    """Its sink failed so often that it is left alone for a while."""
+    name = circuit_id(*circuit.key)
+    why = f"circuit {name} is {circuit.state.lower().replace('_', '-')}: {circuit.cause}"
+    command = f"holdfast circuit close {quote(name)}"
+    until = circuit.until if circuit.state is CircuitState.OPEN else NEVER
+    return _stands(owing, WAITING, code="circuit_open", why=why, command=command, until=until)
 
 
 def _parked(owing: Owing) -> Standing:

@@ -17,7 +17,7 @@ from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Decision
 from holdfast.core.ids import Index, JobId
 from holdfast.core.job import is_finished
-from holdfast.core.spec import STOP, JobSpec, RetryPolicy
+from holdfast.core.spec import STOP, CircuitPolicy, JobSpec, RetryBudget, RetryPolicy
 from holdfast.testing.clock import EPOCH, ManualClock, SeededDice
 from holdfast.testing.member import ASK_AGAIN_MS, GPUS, MEMORY, Action, Member
 from holdfast.testing.service import Service
@@ -340,12 +340,14 @@ class Cluster:
 
 
 def _spec(number: int) -> JobSpec:
-    """Every second job must not outlive its leases; some take so much that two do not fit."""
+    """Every second job must not outlive its leases; some take so much that two do not fit, and
+    some are guarded against storms."""
     retry = RetryPolicy(kind="fixed", delay_ms=500, jitter=0.5)
     return JobSpec(
         name="work", kind="function", target="work", retries=3, max_losses=1_000, retry=retry,
         on_disconnect="" if number % 2 else STOP, memory_bytes=WANTED_MEMORY[number],
-        gpus=WANTED_GPUS[number],
+        gpus=WANTED_GPUS[number], circuit=CircuitPolicy(*((2, 3_000) if number > 1 else ())),
+        retry_budget=RetryBudget(*((2, 10_000) if number > 2 else ())),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from holdfast.core import commands_schedules as s
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import NO_LIMIT, JobSpec, RetryPolicy
+from holdfast.testing import strategies_circuits as circuits
 from holdfast.testing import strategies_fleet as fleet
 from holdfast.testing import strategies_owed as owed
 from holdfast.testing import strategies_schedules as schedules
@@ -65,6 +66,8 @@ def any_spec(dice: Random) -> JobSpec:
         schedule_timeout_ms=dice.choice((0, 0, 0, 10_000)),
         max_failed_tasks=dice.choice((NO_LIMIT, NO_LIMIT, 0, 1)),
         priority=dice.choice((0, 0, 1, -1)),
+        retry_budget=circuits.any_budget(dice),
+        circuit=circuits.any_circuit(dice),
     )
 
 
@@ -297,11 +300,13 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.ParkEffects: owed.park_effects,
     c.RetryEffects: owed.retry_effects,
     c.DiscardEffects: owed.discard_effects,
+    c.OpenCircuit: circuits.open_circuit,
+    c.CloseCircuit: circuits.close_circuit,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (
     c.GrantLeases, c.GrantLeases, c.GrantLeases, c.GrantLeases, c.StartAttempts, c.StartAttempts,
     c.CommitTasks, c.FailAttempt, c.FailAttempt, c.ConfirmDeliveries, c.ExtendLeases, c.RetryTasks,
-    c.SettleTies, c.GrantGang, c.CommitGang,
+    c.SettleTies, c.GrantGang, c.CommitGang, c.CloseCircuit,
 )  # fmt: skip
 _WEIGHTED: Final[tuple[type[c.Command], ...]] = (*MAKERS, *_FREQUENT, *_FREQUENT, *_FREQUENT)

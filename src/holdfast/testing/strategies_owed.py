@@ -7,6 +7,7 @@ import msgspec
 from holdfast.core import commands as c
 from holdfast.core.owed import BLOCK, EFFECT, FILE, DebtName, Entry, Stored
 from holdfast.core.reports import Done
+from holdfast.core.spec import CircuitPolicy
 from holdfast.testing.throws import ABSURD, a_job_id, an_index
 from holdfast.testing.world import World
 
@@ -59,6 +60,7 @@ def fail_delivery(world: World, dice: Random) -> c.Command:
         most_tries=dice.choice((0, 1, 3, 20)),
         delay_ms=dice.choice((0, 1_000, 60_000, -1, 10**30)),
         is_final=dice.random() < 0.2,
+        circuit=dice.choice((CircuitPolicy(), CircuitPolicy(2, 3_000), CircuitPolicy(1, 90))),
     )
 
 

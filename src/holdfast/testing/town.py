@@ -15,7 +15,7 @@ from holdfast.core.decision import Accepted, Refused
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, WorkerId
 from holdfast.core.job import Job, state_of
 from holdfast.core.placing import ANYWHERE, CONDITIONS, WAIT, After, Placing
-from holdfast.core.spec import JobSpec, RetryPolicy
+from holdfast.core.spec import CircuitPolicy, JobSpec, RetryBudget, RetryPolicy
 from holdfast.core.state import State
 from holdfast.core.task import TaskState
 from holdfast.scheduler.explain import explain
@@ -102,7 +102,9 @@ class Town:
         spec = JobSpec(
             name="j", kind="function", target=dice.choice("fg"), retry=retry,
             queue=dice.choice(("default", "default", "slow")),
-            placing=Placing(**wishes) if wishes else ANYWHERE, **wants,
+            placing=Placing(**wishes) if wishes else ANYWHERE,
+            circuit=dice.choice((CircuitPolicy(), CircuitPolicy(2, 5_000))),
+            retry_budget=dice.choice((RetryBudget(), RetryBudget(1, 20_000))), **wants,
         )  # fmt: skip
         after: tuple[After, ...] = ()
         if self.jobs and dice.random() < 0.2:

@@ -94,6 +94,8 @@ class Submit(Body):
     gpus: int = 0
     max_parallel: int = 0
     max_failed_tasks: int | None = None
+    retry_budget: str = ""
+    circuit: str = ""
     priority: int = 0
     namespace: str = "default"
     queue: str = "default"
@@ -158,6 +160,8 @@ class Edits(Body):
     gpus: int | UnsetType = UNSET
     max_parallel: int | UnsetType = UNSET
     max_failed_tasks: int | UnsetType | None = UNSET
+    retry_budget: str | UnsetType = UNSET
+    circuit: str | UnsetType = UNSET
     priority: int | UnsetType = UNSET
     queue: str | UnsetType = UNSET
     labels: dict[str, str] | UnsetType = UNSET

@@ -19,6 +19,16 @@ def rate_of(text: str) -> tuple[int, int]:
     return int(starts), per_ms
 
 
+def guard_of(text: str, name: str, example: str) -> tuple[int, int]:
+    """A count and milliseconds, as guards are written: `100/1m` retries, `5/30s` of a circuit;
+    empty is none."""
+    try:
+        return rate_of(text)
+    except ValueError:
+        told = f"{name}={text[:40]!r} is not of the form {example}: so many, and a span of time"
+        raise ValueError(told) from None
+
+
 def rate_text(starts: int, per_ms: int) -> str:
     """The same, as people write it."""
     for unit, size in _UNITS:

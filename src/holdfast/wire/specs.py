@@ -5,9 +5,10 @@ from typing import Any
 
 from msgspec import UNSET, structs
 
-from holdfast.core.spec import NO_LIMIT, STOP, JobSpec, RetryPolicy
+from holdfast.core.spec import NO_LIMIT, STOP, CircuitPolicy, JobSpec, RetryBudget, RetryPolicy
 from holdfast.wire.amounts import duration_ms, size_bytes, wall_ms
 from holdfast.wire.bodies import Edits, Retry, Submit
+from holdfast.wire.rates import guard_of, rate_text
 from holdfast.wire.wishes import placing_of, placing_told
 
 KINDS = ("command", "function", "array", "pickle")
@@ -74,6 +75,8 @@ def _terms(body: Submit) -> dict[str, Any]:
         "labels": tuple(sorted(body.labels.items())),
         "queue": body.queue,
         "placing": placing_of(body),
+        "retry_budget": RetryBudget(*guard_of(body.retry_budget, "retry_budget", "100/1m")),
+        "circuit": CircuitPolicy(*guard_of(body.circuit, "circuit", "5/1m")),
     }
 
 
@@ -107,6 +110,8 @@ def body_of(spec: JobSpec) -> Submit:
         queue=spec.queue,
         bundle=spec.bundle,
         on_disconnect=spec.on_disconnect,
+        retry_budget=_guard(spec.retry_budget.retries, spec.retry_budget.per_ms),
+        circuit=_guard(spec.circuit.failures, spec.circuit.cooldown_ms),
         **placing_told(spec.placing),
     )
 
@@ -125,6 +130,10 @@ def instant_of(text: str, name: str) -> int:
 
 def _duration(text: str, name: str) -> int:
     return duration_ms(text or None, name)
+
+
+def _guard(count: int, span_ms: int) -> str:
+    return rate_text(count, span_ms) if count else ""
 
 
 def _ms(span: int) -> str:

@@ -127,6 +127,10 @@ def test_terms_that_make_no_sense_are_told(text: str, told: str) -> None:
         (("limit", "clear", "nothing"), "is not namespace/NAME"),
         (("limit", "show", "nothing"), "is not namespace/NAME"),
         (("job", "retry", "1", "--set", "target=rm"), "no 'target'"),
+        (("circuit", "open", "nothing"), "is not function/NAME"),
+        (("circuit", "close", "queue/x"), "is not function/NAME"),
+        (("submit", "--circuit", "often", "--", "x"), "5/1m"),
+        (("submit", "--retry-budget", "5", "--", "x"), "100/1m"),
     ],
 )
 def test_limits_and_terms_are_checked_before_anybody_is_asked(run, arguments, told) -> None:
@@ -140,6 +144,8 @@ def test_limits_and_terms_are_checked_before_anybody_is_asked(run, arguments, to
     [
         ("holdfast limit ", {"list", "show", "set", "clear"}),
         ("holdfast limit set ke", {"key/"}),
+        ("holdfast circuit ", {"list", "open", "close"}),
+        ("holdfast circuit close ", {"function/", "sink/"}),
         ("holdfast limit clear ", {"namespace/", "user/", "key/"}),
         ("holdfast submit --spread ", {"pack", "spread"}),
         ("holdfast submit --existing re", {"replace", "refuse"}),
@@ -171,6 +177,21 @@ def test_limits_of_a_folder_are_read_at_any_moment(run, write, story) -> None:
     then = run("limit", "show", "key/k", "--data", folder, "--at", before)
     assert then.code == 4
     assert "holdfast limit list --data" in then.err
+
+
+def test_circuits_of_a_folder_are_read_at_any_moment(run, write, story) -> None:
+    from holdfast.core import commands as c
+
+    before = story.state.position
+    story.do(c.OpenCircuit(kind="function", name="m:f", reason="it burns"))
+    folder = write(story)
+    (found,) = json.loads(run("circuit", "list", "--data", folder, "-o", "json").out)["circuits"]
+    assert (found["id"], found["state"]) == ("function/m:f", "OPEN")
+    assert found["cause"] == "opened by hand: it burns"
+    table = run("circuit", "list", "--data", folder).out.splitlines()
+    assert table[0].split() == ["CIRCUIT", "STATE", "FAILURES", "SINCE", "HALF-OPENS", "CAUSE"]
+    then = run("circuit", "list", "--data", folder, "--at", before)
+    assert "is closed" in then.err
 
 
 def test_a_dry_run_without_a_server_says_that_nobody_can_tell(run) -> None:

@@ -74,7 +74,7 @@ def test_the_picture_of_all_machines_is_one_document_with_each_below_the_other()
 
 def test_the_json_of_all_machines_is_one_document() -> None:
     document = json.loads(draw_all("json"))
-    assert list(document) == ["task", "attempt", "lease", "job"]
+    assert list(document) == ["task", "attempt", "lease", "circuit", "job"]
     assert document["lease"]["states"] == ["LIVE", "ENDED"]
 
 

@@ -3,10 +3,13 @@
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.core import invariants
+from holdfast.core.circuit import Circuit, Probe
 from holdfast.core.debts import Place
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import CHECKS, check
@@ -15,7 +18,7 @@ from holdfast.core.line import Line
 from holdfast.core.owed import Debt, Stored
 from holdfast.core.schedule import Definition, Schedule, Timing
 from holdfast.core.shape import shape_of
-from holdfast.core.spec import JobSpec
+from holdfast.core.spec import JobSpec, RetryBudget
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, Endpoint, Task, TaskState
 from holdfast.core.violation import Finding, found
@@ -91,6 +94,19 @@ def place_of(state: State) -> Place:
 
 def twin_entries(state: State, job: Job) -> None:
     the(job).owed[1].number = 0
+
+
+def a_circuit(**changes: Any) -> Break:
+    def plant(state: State, job: Job) -> None:
+        fields = {"kind": "sink", "name": "ledger", **changes}
+        state.circuits[("sink", "ledger")] = Circuit(**fields)
+
+    return plant
+
+
+def a_spent_budget(state: State, job: Job) -> None:
+    job.spec = msgspec.structs.replace(job.spec, retry_budget=RetryBudget(1, 1_000))
+    state.retries_away[job.job_id] = [Instant(1), Instant(2)]
 
 
 PLANTED: dict[str, tuple[str, str, Break]] = {
@@ -210,6 +226,17 @@ PLANTED: dict[str, tuple[str, str, Break]] = {
     "a negative budget": ("B1", "backing off", put("failures", -1)),
     "negative strays": ("B1", "backing off", put("strays", -1)),
     "more charges than attempts": ("B3", "backing off", put("attempt", 0)),
+    "retries counted that nothing bounds": (
+        "B5", "backing off", lambda state, job: state.retries_away.update({JOB: [Instant(1)]})
+    ),
+    "more retries than the budget": ("B5", "backing off", a_spent_budget),
+    "a circuit with nothing against it": ("F1", "fresh", a_circuit()),
+    "a closed circuit that half-opens": ("F1", "fresh", a_circuit(failures=1, until=Instant(9))),
+    "a circuit of the future": ("F1", "fresh", a_circuit(failures=1, since=Instant(10**12))),
+    "a closed circuit on trial": (
+        "F1", "fresh", a_circuit(failures=1, probe=Probe(JOB, Index(0), LeaseId(1)))
+    ),
+    "a circuit under another name": ("F1", "fresh", a_circuit(name="other", failures=1)),
 }
 
 

@@ -127,6 +127,15 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
     e.JobsForgotten: lambda _: e.JobsForgotten(job_ids=(JOB,)),
     e.KeysForgotten: lambda _: e.KeysForgotten(keys=("no such key",)),
     e.SnapshotInstalled: lambda _: e.SnapshotInstalled(at_position=Position(1), state_hash=""),
+    e.CircuitCounted: lambda _: e.CircuitCounted(kind="function", name="work", failures=1),
+    e.CircuitOpened: lambda _: e.CircuitOpened(
+        kind="function", name="work", failures=1, cooldown_ms=9, until=NEVER, cause=""
+    ),
+    e.CircuitHalfOpened: lambda _: e.CircuitHalfOpened(kind="function", name="work", cause=""),
+    e.CircuitProbed: lambda _: e.CircuitProbed(
+        kind="function", name="work", job_id=JOB, index=Index(0), lease_id=LeaseId(1)
+    ),
+    e.CircuitClosed: lambda _: e.CircuitClosed(kind="function", name="work", cause=""),
     e.RequestNoted: lambda _: e.RequestNoted(key="r1", digest=b""),
     e.RequestsForgotten: lambda _: e.RequestsForgotten(keys=("no such request",)),
     e.WorkerCordoned: lambda _: e.WorkerCordoned(worker=WORKER, reason=""),

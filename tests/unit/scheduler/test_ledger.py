@@ -4,7 +4,16 @@ from collections import Counter
 
 import pytest
 
-from holdfast.scheduler.ledger import KEY, NAMESPACE, UNBOUNDED, USER, Ledger, Name, names_of
+from holdfast.scheduler.ledger import (
+    CIRCUIT,
+    KEY,
+    NAMESPACE,
+    UNBOUNDED,
+    USER,
+    Ledger,
+    Name,
+    names_of,
+)
 from holdfast.testing.floor import Floor, a_machine
 
 
@@ -106,7 +115,10 @@ def test_what_nothing_bounds_is_unbounded() -> None:
     (row,) = floor.outlook().rows
     ledger = Ledger({}, {}, {})
     assert ledger.room(row.shape) == UNBOUNDED
-    assert list(names_of(row.shape)) == [(NAMESPACE, "default"), (USER, "ann"), (KEY, "db")]
+    assert list(names_of(row.shape)) == [
+        (NAMESPACE, "default"), (USER, "ann"), (KEY, "db"), (CIRCUIT, "work"),
+    ]  # fmt: skip
+
 
 
 def test_what_tasks_take_together_is_bounded_whatever_their_number() -> None:

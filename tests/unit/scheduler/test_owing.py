@@ -34,7 +34,7 @@ def owing_of(world: World, index: int = 0, number: int = 0) -> Owing:
 
 
 def standing(world: World, index: int = 0, number: int = 0, holder: str = "") -> Standing:
-    return standing_of(world.state.debts, owing_of(world, index, number), world.now, holder)
+    return standing_of(world.state, owing_of(world, index, number), world.now, holder)
 
 
 def fail(world: World, *, is_final: bool = False) -> None:

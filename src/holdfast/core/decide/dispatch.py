@@ -7,6 +7,7 @@ from holdfast.core import commands as c
 from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
 from holdfast.core.decide import (
+    circuits,
     fleet,
     gangs,
     jobs,
@@ -71,6 +72,8 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.ParkEffects: owed.park,
     c.RetryEffects: owed.retry,
     c.DiscardEffects: owed.discard,
+    c.OpenCircuit: circuits.open_circuit,
+    c.CloseCircuit: circuits.close_circuit,
 }
 
 

@@ -16,6 +16,7 @@ from holdfast.core.attempt import (
 )
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, task_name
 from holdfast.core.job import GANG_FAILED, TOO_MANY_FAILED, Job
+from holdfast.core.retrying import earliest
 from holdfast.core.spec import NO_LIMIT, JobSpec, loss_delay_ms, retry_delay_ms
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, Task, TaskState
@@ -82,6 +83,19 @@ def is_spent(spec: JobSpec, end: e.End) -> bool:
     if end.charged == LOSSES:
         return end.losses > spec.max_losses
     return False
+
+
+def within_budget(state: State, job: Job, end: e.End, now: Instant) -> e.End:
+    """The same end, with its retry no earlier than the retry budget of its job has room for it.
+    Losses have no part in that: the worker was at fault, and they have a bound of their own."""
+    budget = job.spec.retry_budget
+    if not budget.retries or end.charged != FAILURES or is_spent(job.spec, end):
+        return end
+    wanted = end.not_before or now
+    due = earliest(state.retries_away.get(job.job_id, ()), budget, wanted)
+    if due == wanted:
+        return end
+    return msgspec.structs.replace(end, not_before=due, wanted=wanted)
 
 
 def settle_ends(job: Job, ends: Iterable[e.End], now: Instant) -> tuple[e.AnyEvent, ...]:

@@ -5,6 +5,7 @@ How a gang falls is part of how attempts end.
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
+from holdfast.core.decide.circuits import probed, tasks_committed, trial
 from holdfast.core.decide.jobs import unknown
 from holdfast.core.decide.reports import Tally, began_at, commit_events, held
 from holdfast.core.decide.tenure import next_attempt, rank_of
@@ -26,6 +27,9 @@ def grant(state: State, command: c.GrantGang, now: Instant) -> Decision:
     if sorted(member.index for member in members) != list(range(job.count)):
         told = f"gang {job.job_id} has {job.count} tasks; each is leased once, and all at once"
         return Refused(Reason.INVALID, told)
+    tried = trial(state, job, len(members)) if state.circuits else None
+    if isinstance(tried, Refused):
+        return tried
     seats: set[tuple[WorkerId, int, int]] = set()
     events: list[e.AnyEvent] = []
     for offset, member in enumerate(members):
@@ -53,7 +57,10 @@ def grant(state: State, command: c.GrantGang, now: Instant) -> Decision:
                 rank=rank_of(job, command.rank),
             )
         )
-    return Accepted(tuple(events), tuple(events))
+    granted = tuple(events)
+    if tried is not None:
+        events.append(probed(tried, job, members[0].index, state.next_lease))
+    return Accepted(tuple(events), granted)
 
 
 def _seat_problem(state: State, member: c.Member) -> str:
@@ -104,6 +111,7 @@ def commit(state: State, command: c.CommitGang, now: Instant) -> Decision:
     events: list[e.AnyEvent] = []
     for by, tally in tallies.values():
         events.extend(commit_events(by, job.job_id, tally))
+    events.extend(tasks_committed(state, ((job.job_id, tuple(job.tasks or ())),)))
     return Accepted(tuple(events), ())
 
 

@@ -6,12 +6,13 @@ from typing import Final
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.debts import Owing
+from holdfast.core.decide.circuits import deliveries_confirmed, delivery_failed
 from holdfast.core.decide.jobs import unknown
 from holdfast.core.decide.wishes import LARGEST
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import Index, Instant, JobId, effect_name
 from holdfast.core.job import state_of
-from holdfast.core.owed import BLOCK, DebtName
+from holdfast.core.owed import BLOCK, EFFECT, DebtName
 from holdfast.core.state import State
 from holdfast.core.task import TaskState
 
@@ -29,6 +30,11 @@ def confirm(state: State, command: c.ConfirmDeliveries, now: Instant) -> Decisio
     for job_id, owings in _by_job(found).items():
         events.append(e.EffectsDelivered(job_id=job_id, settled=_settled(owings)))
         events.extend(_done(state, job_id, owings))
+    if state.circuits:
+        effects = [owing for owing in found if owing.debt.kind == EFFECT]
+        events.extend(
+            deliveries_confirmed(state, ((o.debt.place, _short(o.name)) for o in effects))
+        )
     return Accepted(tuple(events), len(found))
 
 
@@ -44,9 +50,13 @@ def fail(state: State, command: c.FailDelivery, now: Instant) -> Decision:
         return Accepted(())
     name, debt = command.name, found[0].debt
     tries, error = debt.tries + 1, command.error[:ERROR_MOST]
+    strained: tuple[e.AnyEvent, ...] = ()
+    if debt.kind == EFFECT:
+        cause = f"effect {_short(name)} failed: {error}"
+        strained = delivery_failed(state, debt.place, command.circuit, cause, now)
     if command.is_final or tries >= command.most_tries or debt.kind == BLOCK:
         parked = e.Parked(name.index, name.number, tries, error)
-        return Accepted((e.EffectsParked(job_id=name.job_id, parked=(parked,)),))
+        return Accepted((e.EffectsParked(job_id=name.job_id, parked=(parked,)), *strained))
     failed = e.DeliveryFailed(
         job_id=name.job_id,
         index=name.index,
@@ -55,7 +65,7 @@ def fail(state: State, command: c.FailDelivery, now: Instant) -> Decision:
         not_before=Instant(now + command.delay_ms),
         error=error,
     )
-    return Accepted((failed,))
+    return Accepted((failed, *strained))
 
 
 def park(state: State, command: c.ParkEffects, now: Instant) -> Decision:
@@ -167,5 +177,8 @@ def _done(state: State, job_id: JobId, owings: Iterable[Owing]) -> tuple[e.AnyEv
 
 
 def _called(owing: Owing) -> str:
-    name = owing.name
-    return f"effect {effect_name(name.job_id, name.index, name.number)}"
+    return f"effect {_short(owing.name)}"
+
+
+def _short(name: DebtName) -> str:
+    return effect_name(name.job_id, name.index, name.number)

@@ -6,7 +6,8 @@ from typing import Final
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
-from holdfast.core.decide.endings import end_of, settle_ends
+from holdfast.core.decide.circuits import attempt_failed, tasks_committed
+from holdfast.core.decide.endings import FAILURES, end_of, settle_ends, within_budget
 from holdfast.core.decision import Accepted, Decision, Lost, Reason, Refused
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, Position
 from holdfast.core.job import Job
@@ -100,6 +101,9 @@ def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
     events: list[e.AnyEvent] = []
     for job_id, found in tallies.items():
         events.extend(commit_events(command, job_id, found))
+    if state.circuits:
+        committed = ((job_id, (*found.commits, *found.owing)) for job_id, found in tallies.items())
+        events.extend(tasks_committed(state, committed))
     return Accepted(tuple(events), tuple(lost))
 
 
@@ -164,7 +168,10 @@ def fail(state: State, command: c.FailAttempt, now: Instant) -> Decision:
         traceback=report.traceback,
         exit_code=report.exit_code,
     )
+    end = within_budget(state, job, end, now)
     events.extend(settle_ends(job, (end,), now))
+    if end.charged == FAILURES:
+        events.extend(attempt_failed(state, job, end, now))
     return Accepted(tuple(events), ())
 
 

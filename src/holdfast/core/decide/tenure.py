@@ -3,6 +3,8 @@
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
+from holdfast.core.circuit import Circuit
+from holdfast.core.decide.circuits import probed, trial
 from holdfast.core.decide.endings import ends_by_job
 from holdfast.core.decide.jobs import unknown
 from holdfast.core.decide.owed import parked_events
@@ -24,8 +26,11 @@ def grant(state: State, command: c.GrantLeases, now: Instant) -> Decision:
     if job.blocked or job.spec.placing.gang:
         told = "waits for other jobs" if job.blocked else "is a gang; it is leased whole"
         return Refused(Reason.INVALID_TRANSITION, f"job {job.job_id} {told}")
+    tried = trial(state, job, len(command.indices)) if state.circuits else None
+    if isinstance(tried, Refused):
+        return tried
     if is_begun(job, now) and is_fresh_run(job, command.indices):
-        return _granted(state, job, command, (1,) * len(command.indices), now)
+        return _granted(state, job, command, (1,) * len(command.indices), now, tried)
     attempts: list[int] = []
     taken: dict[int, None] = {}
     for index in command.indices:
@@ -40,11 +45,16 @@ def grant(state: State, command: c.GrantLeases, now: Instant) -> Decision:
         attempts.append(attempt)
     if not attempts:
         return Accepted(())
-    return _granted(state, job, command, tuple(attempts), now)
+    return _granted(state, job, command, tuple(attempts), now, tried)
 
 
 def _granted(
-    state: State, job: Job, command: c.GrantLeases, attempts: tuple[int, ...], now: Instant
+    state: State,
+    job: Job,
+    command: c.GrantLeases,
+    attempts: tuple[int, ...],
+    now: Instant,
+    tried: Circuit | None,
 ) -> Decision:
     granted = e.LeasesGranted(
         job_id=command.job_id,
@@ -58,7 +68,10 @@ def _granted(
         alone=command.alone,
         rank=rank_of(job, command.rank),
     )
-    return Accepted((granted,), granted)
+    if tried is None:
+        return Accepted((granted,), granted)
+    probe = probed(tried, job, command.indices[0], state.next_lease)
+    return Accepted((granted, probe), granted)
 
 
 def rank_of(job: Job, rank: int | None) -> int:

@@ -5,6 +5,7 @@ from typing import Final
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
+from holdfast.core.decide.circuits import passed
 from holdfast.core.decide.endings import ends_by_job, stop_rest
 from holdfast.core.decide.jobs import sealed
 from holdfast.core.decide.operator import spans_of
@@ -34,6 +35,7 @@ def tick(state: State, command: c.Tick, now: Instant) -> Decision:
         if silent is not None and not silent.sealed and job_id not in settled:
             events.append(sealed(silent, interrupted=True))
             settled.add(job_id)
+    events.extend(passed(state, now, command.keep_keys_ms))
     events.extend(_forget(state, command, now))
     events.extend(_let_tokens_go(state, command))
     return Accepted(tuple(events))

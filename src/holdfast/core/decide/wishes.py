@@ -19,7 +19,7 @@ from holdfast.core.placing import (
     Constraint,
     Placing,
 )
-from holdfast.core.spec import NO_LIMIT, JobSpec, retry_problem
+from holdfast.core.spec import LONGEST_DELAY_MS, NO_LIMIT, JobSpec, retry_problem
 
 LARGEST: Final = 10**15
 """Above every honest amount (30,000 years in milliseconds), and far from what cannot be written."""
@@ -29,6 +29,9 @@ WEIGHT_MAX: Final = 100
 AFTER_MAX: Final = 1_000
 """A job that comes after more than this had better come after one job of many tasks."""
 
+GUARD_MOST: Final = 10_000
+"""So many retries in a span, or failures in a row: what allows more guards nothing."""
+
 OWN_RESOURCES: Final = ("cpus", "memory", "gpus")
 NUMERIC: Final = ("gt", "ge", "lt", "le")
 SPREADS: Final = (PACK, SPREAD, "")
@@ -36,7 +39,7 @@ SPREADS: Final = (PACK, SPREAD, "")
 EDITABLE: Final = (
     "retries", "max_losses", "retry", "timeout_ms", "job_timeout_ms", "schedule_timeout_ms",
     "cpus_milli", "memory_bytes", "gpus", "max_parallel", "max_failed_tasks", "priority", "labels",
-    "queue", "placing", "stall_ms",
+    "queue", "placing", "stall_ms", "retry_budget", "circuit",
 )  # fmt: skip
 """What may change when a finished job is sent back: how and where it runs, never what runs."""
 
@@ -112,7 +115,20 @@ def spec_problem(spec: JobSpec) -> str:
         return f"a priority of {spec.priority}"
     if spec.placing.gang and spec.max_parallel:
         return "a gang runs whole; max_parallel would keep it from starting"
-    return retry_problem(spec.retry) or placing_problem(spec.placing)
+    return (
+        retry_problem(spec.retry)
+        or _guard_problem("retry_budget", spec.retry_budget.retries, spec.retry_budget.per_ms)
+        or _guard_problem("circuit", spec.circuit.failures, spec.circuit.cooldown_ms)
+        or placing_problem(spec.placing)
+    )
+
+
+def _guard_problem(name: str, count: int, span_ms: int) -> str:
+    """Both or neither; what a budget counts is written down one by one."""
+    if not 0 <= count <= GUARD_MOST or not 0 <= span_ms <= LONGEST_DELAY_MS:
+        return f"{name}: {count} in {span_ms} ms; at most {GUARD_MOST}, and not below nothing"
+    is_half = bool(count) != bool(span_ms)
+    return f"{name}: {count} in {span_ms} ms: say both, or neither" if is_half else ""
 
 
 def amounts_problem(amounts: dict[str, int]) -> str:
