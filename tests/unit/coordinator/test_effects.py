@@ -1,5 +1,7 @@
 """What commits owe as people look at it: lists, bodies, and what an order is about."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -23,11 +25,11 @@ from holdfast.wire.delivery import Staged
 from holdfast.wire.wanted import WantedEffects
 
 
-def views(service: Service, **wanted: object) -> list[dict[str, object]]:
+def views(service: Service, **wanted: Any) -> list[dict[str, object]]:
     state = service.coordinator.state
     stands = service.exchanges.deliveries.standings()
     ordered = sorted(state.debts, key=lambda owing: owing.order)
-    return list(chosen_views(ordered, WantedEffects(**wanted), stands, lambda at: at))  # type: ignore[arg-type]
+    return list(chosen_views(ordered, WantedEffects(**wanted), stands, lambda at: at))
 
 
 def test_a_list_can_be_narrowed_by_sink_job_kind_and_how_it_stands() -> None:
@@ -85,8 +87,8 @@ def test_an_order_names_effects_or_chooses_parked_ones() -> None:
     service.do(c.ParkEffects(names=(second, block), error="no"))
     debts = state.debts
 
-    def chosen(*, retries: bool = True, **order: object) -> tuple[object, ...]:
-        return chosen_by(debts, ChosenEffects(**order), retries=retries).names  # type: ignore[arg-type]
+    def chosen(*, retries: bool = True, **order: Any) -> tuple[object, ...]:
+        return chosen_by(debts, ChosenEffects(**order), retries=retries).names
 
     assert chosen(ids=[f"{job_id}/0.0"]) == (first,)
     assert chosen(sink="ledger") == ()
@@ -108,9 +110,9 @@ def test_an_order_names_effects_or_chooses_parked_ones() -> None:
         {"kind": "letter"},
     ],
 )
-def test_an_order_that_does_not_say_what_it_is_about_is_unclear(order: dict[str, object]) -> None:
+def test_an_order_that_does_not_say_what_it_is_about_is_unclear(order: dict[str, Any]) -> None:
     with pytest.raises(Unclear):
-        chosen_by(a_service().coordinator.state.debts, ChosenEffects(**order), retries=True)  # type: ignore[arg-type]
+        chosen_by(a_service().coordinator.state.debts, ChosenEffects(**order), retries=True)
 
 
 def test_one_order_is_about_so_many_at_most_and_says_how_many_are_left(
