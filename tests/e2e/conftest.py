@@ -56,6 +56,7 @@ class Served:
         for line in process.stderr:
             told.append(line)
             if line.startswith("then"):
+                self.welcome = "".join(told)
                 return process
         process.communicate(timeout=PATIENCE_S)
         raise AssertionError("".join(told))
@@ -223,6 +224,14 @@ def hand_of() -> Iterator[Callable[[Served], Hand]]:
     yield make
     for http in made:
         http.close()
+
+
+@pytest.fixture
+def typing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[Served], Call]:
+    """The command as a user of a server that a test has for itself types it."""
+    return lambda served: typing_at(served, monkeypatch, capsys)
 
 
 @pytest.fixture

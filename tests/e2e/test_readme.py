@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_newcomer_sees_what_the_readme_shows(folder: Path) -> None:
-    assert sorted(programs()) == ["segfault.py", "slow.py", "squares.py"]
+    assert sorted(programs()) == ["invoices.py", "segfault.py", "slow.py", "squares.py"]
     assert run(folder, "squares.py") == shown_after("python squares.py")
     assert run(folder, "slow.py") == shown_after("python slow.py")
     # The key finds the same job again, and its results are read from the log.
@@ -67,6 +67,11 @@ def test_a_newcomer_sees_what_the_readme_shows(folder: Path) -> None:
     assert run(folder, "segfault.py") == shown_after("python segfault.py")
     tasks = shown_after("holdfast task list 1 --data crashing")
     assert run(folder, "-m", "holdfast", "task", "list", "1", "--data", "crashing") == tasks
-    assert len(commands()) >= 7
+    # The second time nothing is owed any more, and nothing happens again.
+    for _ in range(2):
+        assert run(folder, "invoices.py") == shown_after("python invoices.py")
+        assert len((folder / "ledger.jsonl").read_text().splitlines()) == 20
+        assert len(list((folder / "invoices").iterdir())) == 20
+    assert len(commands()) >= 8
     for command in commands():
         assert run(folder, "-m", "holdfast", *command)

@@ -16,7 +16,8 @@ from holdfast.api.paging import jobs_page
 from holdfast.api.problems import Declined, understood
 from holdfast.api.waiting import until_any
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.views import job_detail
+from holdfast.coordinator.progress import job_progress
+from holdfast.coordinator.views import View, job_detail
 from holdfast.coordinator.watch import JobNow
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -24,6 +25,7 @@ from holdfast.core.decision import Accepted, Decision
 from holdfast.core.ids import Index, Instant, JobId, Position
 from holdfast.core.job import Job
 from holdfast.core.spec import JobSpec
+from holdfast.core.state import State
 from holdfast.core.task import TaskState
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import Edits, Items, Reason, Retries, Seal, Submit
@@ -131,8 +133,13 @@ async def show(call: Call) -> Answer:
         with understood():
             wait_ms = duration_ms(wait, "wait")
         await _ended(call, job_id, min(wait_ms, LONGEST_WAIT_MS))
-    view = await call.look(lambda state: job_detail(job_of(state, job_id), call.service.wall))
-    return Answer(view, tagged=True)
+    workers, wall = call.service.served.exchanges.workers, call.service.wall
+
+    def look(state: State) -> View:
+        job = job_of(state, job_id)
+        return {**job_detail(job, wall), "progress": job_progress(workers, job, wall)}
+
+    return Answer(await call.look(look), tagged=True)
 
 
 class _End:

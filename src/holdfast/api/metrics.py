@@ -8,7 +8,10 @@ from typing import Final
 from holdfast.api.call import Call, Text
 from holdfast.api.census import counted
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.deliveries import Deliveries
+from holdfast.coordinator.inspect import HistoryGone
 from holdfast.core.circuit import FUNCTION, SINK, CircuitState
+from holdfast.core.debts import Debts
 from holdfast.core.state import State
 from holdfast.version import VERSION
 
@@ -23,6 +26,7 @@ async def metrics(call: Call) -> Text:
     served = service.served
     census = await counted(call)
     waits = [({"reason": code}, n) for code, n in sorted(census.tasks.items())]
+    owed_s = await _owed_for(call)
 
     def look(coordinator: Coordinator) -> str:
         state = coordinator.state
@@ -49,6 +53,7 @@ async def metrics(call: Call) -> Text:
                 _told("waiting_tasks", "gauge", "Waiting tasks by why they wait.", waits),
                 _told("leases", "gauge", "Leases that are held.", leases),
                 _told("workers", "gauge", "Workers heard of within a term.", alive),
+                *_owed_told(state.debts, served.exchanges.deliveries, owed_s),
                 _told("tokens", "gauge", "Tokens that open something.", len(state.tokens)),
                 _told("refusals_total", "counter", "Commands that were refused.", refusals),
                 _told("requests_total", "counter", "Requests by how they ended.", answers),
@@ -58,6 +63,38 @@ async def metrics(call: Call) -> Text:
         )
 
     return Text(CONTENT_TYPE, await call.ask(look))
+
+
+async def _owed_for(call: Call) -> float:
+    """For how long the oldest of what is owed has been; zero for nothing."""
+    served = call.service.served
+    line, debts = call.service.owed, served.coordinator.state.debts
+    oldest = await call.look(lambda state: next(line.after(debts, None), None))
+    if oldest is None:
+        return 0.0
+    try:
+        record = await served.read(oldest.position)
+    except HistoryGone:
+        return 0.0
+    return max(0, served.coordinator.now() - record.at) / 1_000
+
+
+def _owed_told(debts: Debts, deliveries: Deliveries, owed_s: float) -> Iterable[str]:
+    """What commits owe, by sink; a staged file counts for the file system it lies on."""
+    places = sorted(debts.places.items())
+    owed = [(_at(where), place.owed) for where, place in places]
+    parked = [(_at(where), place.parked) for where, place in places]
+    delivered = [(_at(where), n) for where, n in sorted(deliveries.delivered.items())]
+    failed = [(_at(where), n) for where, n in sorted(deliveries.failed.items())]
+    yield _told("effects_owed", "gauge", "What commits owe, parked or not.", owed)
+    yield _told("effects_parked", "gauge", "Of that, what waits for an operator.", parked)
+    yield _told("effects_oldest_seconds", "gauge", "Age of the oldest that is owed.", owed_s)
+    yield _told("effects_delivered_total", "counter", "Deliveries that went well.", delivered)
+    yield _told("delivery_failures_total", "counter", "Deliveries that failed.", failed)
+
+
+def _at(where: tuple[str, str]) -> dict[str, str]:
+    return {"kind": where[0], "sink": where[1]}
 
 
 def _circuits(state: State) -> list[Sample]:
@@ -71,7 +108,11 @@ def _told(name: str, kind: str, about: str, value: float | Iterable[Sample]) -> 
     samples = [({}, value)] if isinstance(value, int | float) else value
     lines = [f"# HELP holdfast_{name} {about}\n# TYPE holdfast_{name} {kind}\n"]
     for labels, number in samples:
-        shown = ",".join(f'{key}="{text}"' for key, text in labels.items())
+        shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
         where = f"{{{shown}}}" if shown else ""
         lines.append(f"holdfast_{name}{where} {float(number):.15g}\n")
     return "".join(lines)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

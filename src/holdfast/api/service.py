@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Final
 
 from holdfast.api.limits import Limits
-from holdfast.api.lines import JobLine
+from holdfast.api.lines import EffectLine, JobLine
 from holdfast.api.streams import Streams
 from holdfast.coordinator.output import FOLDER, OutputStore, Quota
 from holdfast.coordinator.outputdesk import OutputDesk
@@ -31,6 +31,8 @@ class Service:
         self.line = JobLine()
         # Now, while nobody waits: a million jobs are a walk.
         self.line.follow(served.coordinator.state)
+        self.owed = EffectLine()
+        self.owed.follow(served.coordinator.state.debts)
         self.streams = Streams(served)
         self.output = OutputDesk(OutputStore(served.log.path / FOLDER, quota))
         self.tenants = Tenants(served)

@@ -7,6 +7,7 @@ from holdfast.api.call import Answer, Call, job_of
 from holdfast.api.outcomes import Ending, ends_of, outcomes_in
 from holdfast.api.paging import tasks_page
 from holdfast.api.problems import Declined, understood
+from holdfast.coordinator.effects import owed_by_task
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import HistoryGone
 from holdfast.coordinator.past import JobPast, copied
@@ -33,18 +34,25 @@ async def list_tasks(call: Call) -> Answer:
 
 
 async def show(call: Call) -> Answer:
-    """One task with its budgets and all its attempts."""
+    """One task with its budgets, what it owes and all its attempts."""
     index = index_of(call)
     workers = call.service.served.exchanges.workers
 
-    def look(state: State) -> tuple[Job, View | None]:
-        job = with_task(state, call, index)
-        return copied(job, index), progress_view(workers, job, index, call.service.wall)
+    deliveries = call.service.served.exchanges.deliveries
+    wall = call.service.wall
 
-    job, progress = await call.look(look)
+    def look(state: State) -> tuple[Job, View]:
+        job = with_task(state, call, index)
+        now = {
+            "progress": progress_view(workers, job, index, wall),
+            "owed": owed_by_task(state.debts, job, index, deliveries.standings(), wall),
+        }
+        return copied(job, index), now
+
+    job, now = await call.look(look)
     # The attempts are in the log, and the loop waits for no disk.
     detail = await asyncio.to_thread(task_detail, past_of(call, job), job, index)
-    return Answer({**detail, "progress": progress})
+    return Answer({**detail, **now})
 
 
 async def history(call: Call) -> Answer:

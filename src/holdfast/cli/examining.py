@@ -12,14 +12,18 @@ from holdfast.cli.asking import Asked, Asker
 from holdfast.cli.errors import NOT_ALLOWED, TRY_AGAIN, Trouble, advised
 from holdfast.cli.finding import BAD, GOOD, POOR, Finding, good
 from holdfast.cli.output import View, typed
+from holdfast.cli.servers import FromServer
 from holdfast.cli.spans import span
+from holdfast.core.owed import PARKED
 from holdfast.version import VERSION
 from holdfast.wire.http import Rejected, Unreachable
 from holdfast.wire.token_files import is_near
+from holdfast.wire.wanted import WantedEffects
 
 SKEW_MS: Final = 2_000
 """Beyond this, times that people read on two machines do not fit together."""
 OTHERS: Final = 0o077
+NO_ROUTE: Final = 404
 SERVE: Final = "holdfast serve"
 NAMED: Final = 5
 """So many names are told; who wants all of them has the command."""
@@ -61,6 +65,7 @@ def _inside(asked: Asked, asker: Asker) -> Iterator[Finding]:
     yield good("token", f"{source} opens it")
     yield _version(version)
     yield _asked(asker, "workers", _workers)
+    yield _asked(asker, "effects", _effects)
     yield _asked(asker, "versions", lambda each: _versions(each, version))
 
 
@@ -109,7 +114,9 @@ def _health(asker: Asker) -> Finding:
     except (Rejected, Trouble) as error:
         return Finding("health", BAD, str(error), "holdfast doctor")
     checks: View = told.get("checks", {})
-    trouble = [f"{name}: {state}" for name, state in checks.items() if state not in FINE]
+    # To owe something is nothing bad; what is parked is told by itself.
+    judged = {name: state for name, state in checks.items() if name != "owed"}
+    trouble = [f"{name}: {state}" for name, state in judged.items() if state not in FINE]
     if trouble:
         return Finding("health", POOR, "; ".join(trouble), "holdfast transactions")
     return good("health", ", ".join(f"{name} {state}" for name, state in checks.items()))
@@ -146,6 +153,28 @@ def _workers(asker: Asker) -> Finding:
         told += f"; {_some(lax)} cannot hold commands to the memory they asked for"
     look = f"holdfast worker list{asker.options}" if silent or lax else ""
     return Finding("workers", POOR if silent or lax else GOOD, told, look)
+
+
+def _effects(asker: Asker) -> Finding:
+    """What is parked waits for a person, and its task with it."""
+    source = FromServer(asker)
+    try:
+        found = source.effects(WantedEffects(states=frozenset({PARKED})), NAMED)
+    except Rejected as no:
+        if no.problem.status != NO_ROUTE:
+            raise
+        return good("effects", "this server is older than they are")
+    return parked_finding(found.views, found.total, asker.options)
+
+
+def parked_finding(views: list[View], total: int | None, options: str) -> Finding:
+    if not views:
+        return good("effects", "nothing is parked")
+    count = f"more than {len(views)}" if total is None else str(total)
+    names = _some([str(view["id"]) for view in views])
+    first = views[0]
+    told = f"{count} parked, waiting for somebody to decide: {names}. The first: {first['why']}"
+    return Finding("effects", POOR, told, f"holdfast effect show {first['id']}{options}")
 
 
 def _versions(asker: Asker, server: str) -> Finding:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +12,16 @@ from msgspec import structs
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous, no_schedule
+from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule
 from holdfast.coordinator.census import Census
 from holdfast.coordinator.circuits import circuit_views
 from holdfast.coordinator.crews import NotedCrew
+from holdfast.coordinator.effects import (
+    chosen_views,
+    effect_detail,
+    effect_view,
+    owed_by_task,
+)
 from holdfast.coordinator.explaining import job_explained, task_explained
 from holdfast.coordinator.fleetnotes import fleet_at
 from holdfast.coordinator.history import task_detail
@@ -40,10 +47,11 @@ from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
 from holdfast.core.events import JobsForgotten
 from holdfast.core.ids import Index, Instant, JobId
 from holdfast.core.job import Job, job_state, state_of
+from holdfast.core.owed import DebtName
 from holdfast.core.schedule import Schedule
 from holdfast.core.transactions import to_json, transaction_of
 from holdfast.wire.output import Output
-from holdfast.wire.wanted import Wanted
+from holdfast.wire.wanted import Wanted, WantedEffects
 
 EVER_AFTER: Final = Instant(1 << 62)
 """After everything that was ever noted."""
@@ -130,7 +138,32 @@ class FromFolder:
 
     def task(self, job: View, index: int) -> View:
         reading, known = self._known(job)
-        return task_detail(reading, known, Index(index))
+        stands, debts = self._surroundings(reading).standing, reading.state.debts
+        owed = owed_by_task(debts, known, Index(index), stands, reading.wall)
+        return {**task_detail(reading, known, Index(index)), "owed": owed}
+
+    def effects(self, wanted: WantedEffects, limit: int = 0) -> Found:
+        reading = self.reading
+        ordered = sorted(reading.state.debts, key=lambda owing: owing.order)
+        stands = self._surroundings(reading).standing
+        found = chosen_views(ordered, wanted, stands, reading.wall)
+        views = list(islice(found, limit)) if limit else list(found)
+        return Found(views, len(views) + sum(1 for _ in found))
+
+    def effect(self, name: DebtName) -> View:
+        reading, known = self._known(self.job(name.job_id))
+        state, view = reading.state, None
+        owing = state.debts.find(name)
+        if owing is not None:
+            stands = self._surroundings(reading).standing(owing)
+            view = effect_view(owing, stands, reading.wall)
+        log_id, last = state.log_id, state.position
+        found = None
+        if name.index < known.count:
+            found = effect_detail(reading, log_id, known, name, view, last)
+        if found is None:
+            raise no_effect(name, self)
+        return found
 
     def history(self, job: View, index: int) -> View:
         reading, known = self._known(job)

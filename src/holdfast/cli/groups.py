@@ -108,6 +108,20 @@ schedule = LazyCommands(
     "often.",
 )
 
+effect = LazyCommands(
+    {
+        "list": ("holdfast.cli.effects:list_effects", "List what is owed, and why it still is."),
+        "show": ("holdfast.cli.effects:show_effect", "Show one with its body and its tries."),
+        "retry": ("holdfast.cli.effects:retry", "Have them tried again, budgets anew."),
+        "discard": ("holdfast.cli.effects:discard", "Give them up, for a reason."),
+        "get": ("holdfast.cli.effects:list_effects", ""),
+        "describe": ("holdfast.cli.effects:show_effect", ""),
+    },
+    name="effect",
+    help="Look at what commits owe: effects for sinks, staged files, blocks; retry what is parked, "
+    "or give it up.\n\nAn effect is written JOB/INDEX.N, such as 12/3.0.",
+)
+
 queue = LazyCommands(
     {
         "list": ("holdfast.cli.queues:list_queues", "List queues and what waits in them."),

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from holdfast.cli.examining import NAMED, parked_finding
 from holdfast.cli.finding import BAD, GOOD, POOR, Finding, good
+from holdfast.cli.folders import FromFolder
 from holdfast.cli.output import typed
 from holdfast.cli.spans import size, span
 from holdfast.coordinator.inspect import LogDamaged, NewerFormat, NoLog, open_folder
@@ -19,7 +21,9 @@ from holdfast.coordinator.owning import drift_of, owner_of
 from holdfast.coordinator.results import contents_of
 from holdfast.coordinator.verify import verify_folder
 from holdfast.core.errors import OperatingError
+from holdfast.core.owed import PARKED
 from holdfast.wire.errors import ResultLost
+from holdfast.wire.wanted import WantedEffects
 
 FREE_BYTES: Final = 1024**3
 FREE_BYTES_LEAST: Final = 64 * 1024**2
@@ -78,6 +82,7 @@ def examine_folder(path: Path) -> Iterator[Finding]:
     yield _owner(path)
     yield _looked_into(path, "history", _history)
     yield _looked_into(path, "results", _results)
+    yield _looked_into(path, "effects", _effects)
     yield _looked_into(path, "drift", _drift)
 
 
@@ -158,6 +163,13 @@ def _results(path: Path) -> Finding:
         told = f"{len(lost)} of {count} large results are lost, the first: {lost[0]}"
         return Finding("results", BAD, told, f"ls -lR {typed(contents.folder)}")
     return good("results", f"{count} large ones, {size(taken)}, all as they were stored")
+
+
+def _effects(path: Path) -> Finding:
+    """What is parked waits for a person, and its task with it."""
+    source = FromFolder(path)
+    found = source.effects(WantedEffects(states=frozenset({PARKED})), NAMED)
+    return parked_finding(found.views, found.total, source.options)
 
 
 def _drift(path: Path) -> Finding:

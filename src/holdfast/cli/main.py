@@ -37,6 +37,10 @@ PLACES: Final = {
         "holdfast.cli.explaining:explain",
         "Say why it is not running, or what everything waits for.",
     ),
+    "effect": (
+        "holdfast.cli.groups:effect",
+        "Look at what tasks owe the world; retry it or give it up.",
+    ),
     "schedule": (
         "holdfast.cli.groups:schedule",
         "Have commands run again and again: by cron, or every so often.",

@@ -9,10 +9,11 @@ from holdfast.cli.asking import Asker
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous, no_schedule
+from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule
+from holdfast.core.owed import DebtName
 from holdfast.wire.http import Rejected
 from holdfast.wire.output import Output
-from holdfast.wire.wanted import Wanted
+from holdfast.wire.wanted import Wanted, WantedEffects
 
 PAGE: Final = 1_000
 
@@ -110,6 +111,26 @@ class FromServer:
 
     def task(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index)
+
+    def effects(self, wanted: WantedEffects, limit: int = 0) -> Found:
+        pages = self._pages(
+            "effects",
+            limit,
+            "effects",
+            state=",".join(sorted(wanted.states)),
+            sink=wanted.sink,
+            job=wanted.job,
+            kind=wanted.kind,
+        )
+        return _first(pages, limit)
+
+    def effect(self, name: DebtName) -> View:
+        try:
+            return self.asker.get("effects", name.job_id, f"{name.index}.{name.number}")
+        except Rejected as no:
+            if no.problem.code != "not_found":
+                raise
+        raise no_effect(name, self)
 
     def history(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index, "history")

@@ -9,7 +9,9 @@ from msgspec import Struct
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note
 from holdfast.cli.shelves import Shelf
-from holdfast.wire.wanted import Wanted
+from holdfast.core.ids import effect_name
+from holdfast.core.owed import DebtName
+from holdfast.wire.wanted import Wanted, WantedEffects
 
 LAST: Final = "last"
 SHOWN: Final = 5
@@ -79,6 +81,14 @@ class Source(Protocol):
         """One task with its attempts."""
         ...
 
+    def effects(self, wanted: WantedEffects, limit: int = 0) -> Found:
+        """What commits owe, in the order of the commits."""
+        ...
+
+    def effect(self, name: DebtName) -> View:
+        """One of it with its body and its tries, also where it is owed no more."""
+        ...
+
     def history(self, job: View, index: int) -> View:
         """Every transaction that touched a task, the oldest first, and whether that is all."""
         ...
@@ -133,5 +143,14 @@ def no_schedule(name: str, source: Source) -> Trouble:
     return Trouble(
         f"there is no schedule {name} {source.place}. "
         f"`holdfast schedule list{source.options}` lists what there is.",
+        NOT_FOUND,
+    )
+
+
+def no_effect(name: DebtName, source: Source) -> Trouble:
+    called = effect_name(name.job_id, name.index, name.number)
+    return Trouble(
+        f"no commit {source.place} owes or owed {called}. "
+        f"`holdfast effect list{source.options}` lists what is owed.",
         NOT_FOUND,
     )

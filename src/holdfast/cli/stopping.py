@@ -49,7 +49,7 @@ class Order(Struct, frozen=True, kw_only=True):
     form: str
 
 
-def _orders(command: F) -> F:
+def orders(command: F) -> F:
     """The options of every such command, given to it as one `order`."""
 
     @wraps(command)
@@ -67,7 +67,7 @@ def _orders(command: F) -> F:
 @click.command("cancel")
 @click.argument("selectors", metavar="JOB...", nargs=-1, required=True)
 @click.option("--prefix", is_flag=True, help="Take the beginning of an id for the whole.")
-@_orders
+@orders
 def cancel_job(order: Order, selectors: tuple[str, ...], prefix: bool) -> int:
     """Stop jobs: nothing more of them runs, and what runs is stopped.
 
@@ -80,9 +80,9 @@ def cancel_job(order: Order, selectors: tuple[str, ...], prefix: bool) -> int:
             exact(selectors, jobs)
         if order.dry_run:
             left = [view for view in jobs if view["state"] in UNFINISHED]
-            return _would(order.form, "jobs", left, jobs_table(left, source.now()), "cancelled")
+            return would(order.form, "jobs", left, jobs_table(left, source.now()), "cancelled")
         if names_several(selectors):
-            _confirm("cancel", jobs, "job", yes=order.yes)
+            confirm("cancel", jobs, "job", yes=order.yes)
         body = Reason(reason=order.reason)
         return _each(
             order.form,
@@ -95,7 +95,7 @@ def cancel_job(order: Order, selectors: tuple[str, ...], prefix: bool) -> int:
 @click.command("retry")
 @click.argument("selectors", metavar="JOB|JOB/3-7...", nargs=-1, required=True)
 @set_option
-@_orders
+@orders
 def retry_job(order: Order, selectors: tuple[str, ...], changes: tuple[str, ...]) -> int:
     """Send tasks back with fresh budgets: those of a job that may come back, or the ones named."""
     edits = edits_of(changes)
@@ -111,9 +111,9 @@ def retry_job(order: Order, selectors: tuple[str, ...], changes: tuple[str, ...]
                     wanted.setdefault(job["id"], []).extend(indices)
         if order.dry_run:
             jobs = [source.job(job_id) for job_id in wanted]
-            return _would(order.form, "jobs", jobs, jobs_table(jobs, source.now()), "retried")
+            return would(order.form, "jobs", jobs, jobs_table(jobs, source.now()), "retried")
         if names_several(whole):
-            _confirm("retry", list(wanted), "job", yes=order.yes)
+            confirm("retry", list(wanted), "job", yes=order.yes)
 
         def retry(job_id: str) -> View:
             body = Retries(indices=wanted[job_id], reason=order.reason, set=edits)
@@ -124,16 +124,16 @@ def retry_job(order: Order, selectors: tuple[str, ...], changes: tuple[str, ...]
 
 @click.command("cancel")
 @click.argument("selectors", metavar="JOB/3-7...", nargs=-1, required=True)
-@_orders
+@orders
 def cancel_task(order: Order, selectors: tuple[str, ...]) -> int:
     """Stop tasks; the others of their job go on."""
     with asking(order.server, order.token_file) as asker:
         found = _tasks(FromServer(asker), selectors)
         if order.dry_run:
             left = [view for view in found if view["state"] not in ENDED]
-            return _would(order.form, "tasks", left, tasks_table(left), "cancelled")
+            return would(order.form, "tasks", left, tasks_table(left), "cancelled")
         if len(found) > 1:
-            _confirm("cancel", found, "task", yes=order.yes)
+            confirm("cancel", found, "task", yes=order.yes)
         body = Reason(reason=order.reason)
         return _each(
             order.form,
@@ -201,13 +201,13 @@ def exact(selectors: Sequence[str], jobs: Sequence[View]) -> None:
         )
 
 
-def _would(form: str, plural: str, views: list[View], table: str, done: str) -> int:
+def would(form: str, plural: str, views: list[View], table: str, done: str) -> int:
     emit_list(form, plural, views, table if form in TABLES and views else "")
     note(f"nothing was done; {len(views)} {plural} would be {done}")
     return 0
 
 
-def _confirm(verb: str, found: Sequence[object], noun: str, *, yes: bool) -> None:
+def confirm(verb: str, found: Sequence[object], noun: str, *, yes: bool) -> None:
     """Ask a person before it is done to many; a program has to say --yes."""
     if yes or not found:
         return

@@ -70,6 +70,8 @@ def job_text(view: View, options: str) -> str:
         ("name", view["name"]),
         ("state", state),
         ("tasks", f"{view['tasks']}: {counts}" if counts else "none yet"),
+        ("progress", _progress(view["progress"])),
+        ("owes", _owes(view["owed"])),
         ("sealed", None if view["sealed"] else "no: more items may come"),
         ("created", view["created_at"]),
         ("updated", view["updated_at"]),
@@ -95,7 +97,28 @@ def job_text(view: View, options: str) -> str:
     listed = f"holdfast task list {view['id']}{options}"
     if view["counts"]["QUARANTINED"]:
         listed += " --state quarantined"
-    return draw_fields(fields) + f"\nIts tasks: {listed}\n"
+    owed = f"What it owes: holdfast effect list --job {view['id']}{options}\n"
+    return draw_fields(fields) + f"\nIts tasks: {listed}\n" + (owed if view["owed"] else "")
+
+
+def _owes(owed: View | None) -> str | None:
+    if owed is None:
+        return None
+    more = "" if owed["complete"] else " at least"
+    parked = f", {owed['parked']} of them parked" if owed["parked"] else ""
+    entries = "1 entry" if owed["entries"] == 1 else f"{owed['entries']} entries"
+    return f"{entries}{more}{parked}"
+
+
+def _progress(told: View | None) -> str | None:
+    """`30 of 100: reading`, of one task or of several."""
+    if told is None:
+        return None
+    total = "" if told["total"] is None else f" of {told['total']:,}"
+    tasks = told.get("tasks", 1)
+    whose = "" if tasks == 1 else f", {tasks} tasks together"
+    note = f": {told['note']}" if told.get("note") else ""
+    return f"{told['done']:,}{total}{whose}{note} (at {told['at']})"
 
 
 def _needs(spec: View) -> str:
@@ -129,6 +152,7 @@ def task_text(view: View, *, wide: bool = False) -> str:
     fields: list[tuple[str, object]] = [
         ("task", view["id"]),
         ("state", state),
+        ("progress", _progress(view["progress"])),
         ("failures", f"{failures['used']} of {failures['allowed']} allowed"),
         ("losses", f"{losses['used']} of {losses['allowed']} allowed"),
         ("not before", view["not_before"]),
@@ -138,11 +162,30 @@ def task_text(view: View, *, wide: bool = False) -> str:
         ("error", view["error"]),
     ]
     text = draw_fields(fields)
+    if view["owed"]:
+        text += f"\nIt has committed and owes:\n{effects_table(view['owed'], wide=wide)}"
     if view["attempts"]:
         text += "\n" + attempts_table(view["attempts"], wide=wide)
     if view["traceback"]:
         text += "\n" + clean_text(view["traceback"]).rstrip() + "\n"
     return text
+
+
+def effects_table(views: Sequence[View], *, wide: bool = False) -> str:
+    """What commits owe, as rows."""
+    more = (cell("POSITION", "position"), words("ERROR", "error"), words("COMMAND", "command"))
+    return table_of(
+        views,
+        cell("ID", "id"),
+        cell("KIND", "kind"),
+        words("SINK/PLACE", "place"),
+        words("KEY", "key"),
+        cell("STATE", "state"),
+        number("TRIES", lambda view: view["tries"] or None),
+        cell("NEXT UTC", lambda view: clock(view["next_at"])),
+        words("WHY", "why"),
+        *(more if wide else ()),
+    )
 
 
 def attempts_table(attempts: list[View], *, wide: bool = False) -> str:

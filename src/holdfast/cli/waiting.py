@@ -87,7 +87,7 @@ def wait(
     token_file: Path | None,
     form: str,
 ) -> int:
-    """Wait until jobs have ended.
+    """Wait until jobs have ended. One whose effects are still owed has not.
 
     Exits 0 when all succeeded, 1 when any failed, 3 when any was cancelled and none failed, 124
     when the time was up. `all` means those that have not ended.
@@ -149,7 +149,7 @@ def until_ended(
     has_eyes = sys.stderr is not None and sys.stderr.isatty()
     with nullcontext(nowhere) if is_quiet else bar(f"job {view['id']}", view["tasks"]) as advance:
         meter = Meter(advance)
-        workers = _Workers(asker)
+        workers, parked = _Workers(asker), _Parked(asker)
         while view["state"] in UNFINISHED and view["state"] not in states:
             # Only its end can be waited for at the server; other states are looked for.
             most_s = WATCHED_S if has_eyes else LONG_S
@@ -161,6 +161,7 @@ def until_ended(
             view = asker.get("jobs", view["id"], wait=f"{wait_ms}ms")
             meter.reached(sum(n for state, n in view["counts"].items() if state in ENDED))
             workers.look(view)
+            parked.look(view)
     return view
 
 
@@ -183,3 +184,21 @@ class _Workers:
                 f"no worker is connected to {self._asker.url}, so job {view['id']} waits. Start "
                 f"one: `holdfast worker start{self._asker.options}`"
             )
+
+
+class _Parked:
+    """Whoever waits for a job that cannot end before somebody decides is told so, once."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+        self._is_told = False
+
+    def look(self, view: View) -> None:
+        owed = view.get("owed")
+        if self._is_told or not owed or not owed["parked"]:
+            return
+        self._is_told = True
+        count = owed["parked"]
+        what = "1 effect of it is" if count == 1 else f"{count} effects of it are"
+        listed = f"holdfast effect list --job {view['id']} --state parked{self._asker.options}"
+        note(f"job {view['id']} has not ended: {what} parked. `{listed}` says why")

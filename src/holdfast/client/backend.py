@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from holdfast.client.bundles import Bundle
+from holdfast.client.effects import OwedEffect
 from holdfast.client.explained import Reasons
 from holdfast.client.feed import JobFeed
 from holdfast.client.foreseen import Foreseen
@@ -19,8 +20,9 @@ from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
 from holdfast.core.schedule import Definition
 from holdfast.core.transactions import Transaction
-from holdfast.wire.bodies import Edits, NewLimit
+from holdfast.wire.bodies import ChosenEffects, Edits, NewLimit
 from holdfast.wire.output import Output
+from holdfast.wire.wanted import WantedEffects
 
 Decode = Callable[[bytes], Any]
 View = dict[str, Any]
@@ -94,6 +96,18 @@ class Schedules(Protocol):
     def delete(self, name: str) -> None: ...
 
 
+class Effects(Protocol):
+    """What commits owe."""
+
+    def all(self, wanted: WantedEffects) -> list[OwedEffect]: ...
+
+    def retry(self, chosen: ChosenEffects) -> int:
+        """How many are tried again."""
+
+    def discard(self, chosen: ChosenEffects) -> int:
+        """How many were given up."""
+
+
 class Backend(Protocol):
     """Refusals are raised as `Refused`."""
 
@@ -114,6 +128,9 @@ class Backend(Protocol):
 
     @property
     def limits(self) -> Limits: ...
+
+    @property
+    def effects(self) -> Effects: ...
 
     @property
     def reasons(self) -> Reasons: ...

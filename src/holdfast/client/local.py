@@ -11,6 +11,7 @@ from msgspec import convert
 
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle
+from holdfast.client.effects_local import LocalEffects
 from holdfast.client.errors import Closed, Refused
 from holdfast.client.explained_local import LocalReasons
 from holdfast.client.feed import FeedRef, JobFeed
@@ -159,6 +160,10 @@ class Local:
     @property
     def limits(self) -> LocalLimits:
         return LocalLimits(self._look, self.execute)
+
+    @property
+    def effects(self) -> LocalEffects:
+        return LocalEffects(self.call, self._embedded.exchanges, self.actor)
 
     @property
     def reasons(self) -> LocalReasons:

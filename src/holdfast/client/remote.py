@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle, upload
+from holdfast.client.effects import RemoteEffects
 from holdfast.client.errors import Closed, NotAllowed, Refused, ResultLost
 from holdfast.client.explained import RemoteReasons
 from holdfast.client.feed import JobFeed
@@ -118,6 +119,7 @@ class Remote:
         self._http = Http(server, patience_s=patience_s)
         self._streams = Streams(self._http, f"{API}/watch", patience_s, self._told)
         self.limits = RemoteLimits(self._http, self._asked)
+        self.effects = RemoteEffects(self._http, self._asked, self._post)
         self.reasons = RemoteReasons(self._http, self._asked)
         self.schedules = RemoteSchedules(self._http, self._asked, self._post)
 

@@ -67,7 +67,7 @@ def sinks_given(given: Mapping[str, Given] | None, executor: str) -> Sinks:
         else:
             raise TypeError(
                 f"sinks[{name!r}] must be a FileSink, HttpSink, FunctionSink or PostgresSink, or a "
-                f"function; not a {type(sink).__name__}"
+                f"function; not {type(sink).__name__}"
             )
     return Sinks(defined, functions, executor)
 

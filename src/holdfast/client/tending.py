@@ -1,5 +1,6 @@
 """What a program asks about work that is there already, and about the bounds that hold for it."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Unpack
 
@@ -7,19 +8,23 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.client.backend import Backend
 from holdfast.client.edits import Terms, edits_from
+from holdfast.client.effects import OwedEffect
 from holdfast.client.errors import Refused
 from holdfast.client.explained import Explained
 from holdfast.client.limits import Limit, named
 from holdfast.client.ties import JobNamed, job_id_of
 from holdfast.core.ids import Index, JobId, parse_task_name
+from holdfast.core.owed import KINDS
 from holdfast.core.transactions import Transaction
-from holdfast.wire.amounts import Duration, duration_ms, wall_ms, whole
-from holdfast.wire.bodies import NewLimit
+from holdfast.wire.amounts import Duration, duration_ms, text, wall_ms, whole
+from holdfast.wire.bodies import ChosenEffects, NewLimit
 from holdfast.wire.limits import changes_of
+from holdfast.wire.wanted import EFFECT_STATES, WantedEffects, effect_states
 
 
 class Tending:
-    """Half of `Holdfast`: sending back, moving and stopping tasks, limits, and what happened."""
+    """Half of `Holdfast`: sending back, moving and stopping tasks, what they owe, limits, and what
+    happened."""
 
     _backend: Backend
 
@@ -53,6 +58,50 @@ class Tending:
     def refusals(self) -> dict[str, int]:
         """How often something was refused since the coordinator began, by reason code."""
         return self._backend.refusals()
+
+    # What commits owe.
+
+    def effects(
+        self, *, state: str = "", sink: str = "", job: JobNamed | None = None, kind: str = ""
+    ) -> list[OwedEffect]:
+        """What commits owe and is not settled, in the order of the commits. `state` is `parked`,
+        `waiting`, `ready` or `delivering`, `kind` is `effect`, `file` or `block`; empty for all."""
+        wanted = WantedEffects(
+            states=effect_states(_one_of(state.upper(), EFFECT_STATES, "state")),
+            sink=text(sink, "sink"),
+            job="" if job is None else job_id_of(job),
+            kind="".join(_one_of(kind, KINDS, "kind")),
+        )
+        return self._backend.effects.all(wanted)
+
+    def retry_effects(
+        self,
+        *ids: str,
+        sink: str = "",
+        job: JobNamed | None = None,
+        kind: str = "",
+        every: bool = False,
+        reason: str = "",
+    ) -> int:
+        """Have effects (`"12/3.0"`) tried again at once, each with a fresh budget: those that are
+        named, or the parked ones of a sink, a job or a kind, or `every` parked one. How many went.
+        A block is never run again."""
+        return self._backend.effects.retry(_chosen(ids, sink, job, kind, every, reason))
+
+    def discard_effects(
+        self,
+        *ids: str,
+        reason: str,
+        sink: str = "",
+        job: JobNamed | None = None,
+        kind: str = "",
+        every: bool = False,
+    ) -> int:
+        """Give effects up, for a reason that is recorded: they are owed no more, and have perhaps
+        never happened. Chosen as for `retry_effects`; how many there were."""
+        if not text(reason, "reason").strip():
+            raise ValueError("say why they are given up: reason=… is recorded")
+        return self._backend.effects.discard(_chosen(ids, sink, job, kind, every, reason))
 
     # Why it is not running.
 
@@ -106,6 +155,29 @@ class Tending:
     def clear_limit(self, target: str) -> bool:
         """Bound it no more; False where it was not."""
         return self._backend.limits.clear(*named(target))
+
+
+def _one_of(word: str, known: Sequence[str], what: str) -> tuple[str, ...]:
+    """The word, where there is one and it is known."""
+    if not word:
+        return ()
+    if word not in known:
+        shown = ", ".join(each.lower() for each in known)
+        raise ValueError(f"{what}={word.lower()!r} is none of {shown}")
+    return (word,)
+
+
+def _chosen(
+    ids: tuple[str, ...], sink: str, job: JobNamed | None, kind: str, every: bool, reason: str
+) -> ChosenEffects:
+    return ChosenEffects(
+        ids=[text(each, "id") for each in ids],
+        sink=text(sink, "sink"),
+        job="" if job is None else job_id_of(job),
+        kind="".join(_one_of(kind, KINDS, "kind")),
+        every=every,
+        reason=text(reason, "reason"),
+    )
 
 
 def _parsed(task_id: str) -> tuple[JobId, Index]:

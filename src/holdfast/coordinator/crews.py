@@ -1,7 +1,7 @@
 """The workers of one moment, as far as anybody knows them: those that a server hears of, or those
 that the notes beside a log tell of."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.coordinator.exchanges import Exchanges
@@ -10,12 +10,14 @@ from holdfast.coordinator.pacenotes import Paced
 from holdfast.coordinator.placement import Known, outlook_of
 from holdfast.coordinator.seats import Paces, Worker
 from holdfast.coordinator.settings import Settings
+from holdfast.core.debts import Owing
 from holdfast.core.ids import Instant
 from holdfast.core.ready import Row
 from holdfast.core.state import State
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.desks import CORDONED, DRAINING, OPEN, SILENT
 from holdfast.scheduler.ledger import Name
+from holdfast.scheduler.owing import Standing, standing_of
 from holdfast.scheduler.plan import Outlook
 from holdfast.scheduler.rates import Rate, filled
 
@@ -43,6 +45,10 @@ class Crew(Protocol):
 
     def tokens(self) -> Mapping[Name, int]:
         """How many of what is bounded in time may start now, where anybody knows."""
+        ...
+
+    def standings(self) -> Callable[[Owing], Standing]:
+        """How what commits owe stands."""
         ...
 
     def next_start_ms(self, name: Name) -> int | None:
@@ -87,6 +93,9 @@ class LiveCrew:
 
     def tokens(self) -> Mapping[Name, int]:
         return self._exchanges.placement.tokens()
+
+    def standings(self) -> Callable[[Owing], Standing]:
+        return self._exchanges.deliveries.standings()
 
     def next_start_ms(self, name: Name) -> int | None:
         return self._exchanges.placement.rates.wait_ms(name)
@@ -137,3 +146,11 @@ class NotedCrew:
 
     def next_start_ms(self, name: Name) -> int | None:
         return None
+
+    def standings(self) -> Callable[[Owing], Standing]:
+        return noted_standings(self._state, self._now)
+
+
+def noted_standings(state: State, now: Instant) -> Callable[[Owing], Standing]:
+    """How what commits owed stood, as far as the log tells."""
+    return lambda owing: standing_of(state, owing, now)

@@ -5,25 +5,27 @@ long as it lives, and what nobody has in hand it deals out again. So an entry ma
 than once, always under the same idempotency key, and is never forgotten.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
 from typing import Final
 
 from holdfast.coordinator.carriers import Carriers
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.entries import Entries
+from holdfast.coordinator.entries import Entries, idempotency_key
 from holdfast.coordinator.hands import ENTRIES_MOST, Hands, key_of
 from holdfast.coordinator.registry import Registry
 from holdfast.coordinator.reporting import ReadRecord
 from holdfast.coordinator.seats import Worker
 from holdfast.core import commands as c
-from holdfast.core.circuit import SINK, CircuitState, circuit_id
+from holdfast.core.circuit import SINK, CircuitState
 from holdfast.core.debts import Owing, Place
-from holdfast.core.ids import NEVER, Instant, WorkerId, task_name
-from holdfast.core.owed import BLOCK, EFFECT, FILE, DebtName
+from holdfast.core.ids import NEVER, Instant, WorkerId
+from holdfast.core.owed import BLOCK, EFFECT, FILE, READY, DebtName
 from holdfast.core.spec import CircuitPolicy
 from holdfast.core.state import State
-from holdfast.wire.delivery import Bounced, Delivery, Parcel
+from holdfast.scheduler.owing import Standing, standing_of, without_carrier, without_sink
+from holdfast.wire.delivery import SERVER, Bounced, Delivery, Parcel
 from holdfast.wire.exchange import Exchange
 from holdfast.wire.sinks import AnySink, encode_sink
 
@@ -47,6 +49,9 @@ class Deliveries:
 
     def __init__(self, coordinator: Coordinator, registry: Registry, read: ReadRecord) -> None:
         self.carriers = Carriers(coordinator, registry)
+        # How often it went well and failed since this began, by kind and place.
+        self.delivered: Counter[tuple[str, str]] = Counter()
+        self.failed: Counter[tuple[str, str]] = Counter()
         self.hands = Hands()
         self._encoded: dict[str, bytes] = {}
         self._coordinator = coordinator
@@ -86,10 +91,13 @@ class Deliveries:
 
     def _confirm(self, worker: Worker, delivered: Iterable[DebtName]) -> None:
         """All that one exchange confirms is one record."""
-        names = tuple(name for name in delivered if self._state.debts.find(name) is not None)
+        debts = self._state.debts
+        found = [owing for name in delivered if (owing := debts.find(name)) is not None]
+        names = tuple(owing.name for owing in found)
         self.hands.settle(key_of(worker), delivered)
-        for name in names:
-            self._elsewhere.pop(name, None)
+        for owing in found:
+            self._elsewhere.pop(owing.name, None)
+            self.delivered[(owing.debt.kind, owing.debt.place)] += 1
         if names:
             actor = f"worker:{worker.worker}"
             self._coordinator.execute(c.ConfirmDeliveries(names=names), actor=actor)
@@ -108,6 +116,7 @@ class Deliveries:
     def _fail(
         self, owing: Owing, error: str, actor: str, *, is_final: bool = False, wait_ms: int = 0
     ) -> None:
+        self.failed[(owing.debt.kind, owing.debt.place)] += 1
         sink = self.carriers.sinks.get(owing.debt.place) if owing.debt.kind == EFFECT else None
         tries = FILE_TRIES if sink is None else sink.tries
         first_ms = FIRST_WAIT_MS if sink is None else sink.first_wait_ms
@@ -233,10 +242,7 @@ class Deliveries:
         return deliveries
 
     def idempotency_key(self, owing: Owing) -> str:
-        """The same for ever, whoever delivers it and however often."""
-        name = owing.name
-        task = task_name(name.job_id, name.index)
-        return f"{self._state.log_id}:{task}:{owing.position}:{name.number}"
+        return idempotency_key(self._state.log_id, owing.name, owing.position)
 
     def concern(self, here: tuple[WorkerId, int]) -> bool:
         """Whether this incarnation has, or should have, something in hand."""
@@ -304,30 +310,30 @@ class Deliveries:
         self._fresh = {n: at for n, at in self._fresh.items() if debts.find(n) is not None}
         self.carriers.prune()
 
-    def why_waiting(self, owing: Owing) -> str:
-        """Why an entry is not delivered yet, in words; empty where it is about to be."""
-        debt, name = owing.debt, owing.name
-        place = self._state.debts.place_of(owing)
-        if debt.parked:
-            return f"parked: {debt.error}"
-        if debt.kind == BLOCK:
-            return "its task has not left the block"
-        if owing.is_asleep:
-            return f"backing off: {debt.error}"
-        if owing.is_away:
-            return f"in the hands of worker {self.hands.holder_of(name) or '?'}"
-        if debt.key and place.lines[debt.key].head() is not owing:
-            return f"behind another entry with key {debt.key!r}"
-        circuit = self._state.circuits.get((SINK, debt.place)) if debt.kind == EFFECT else None
-        if circuit is not None and circuit.state is not CircuitState.CLOSED:
-            called = circuit_id(*circuit.key)
-            return f"circuit {called} is {circuit.state.name.lower()}: {circuit.cause}"
-        if debt.kind == EFFECT and debt.place not in self.carriers.sinks:
-            return f"there is no sink called {debt.place!r} in the settings"
-        if not any(self.carriers.may_take(worker, place) for worker in self.carriers.living()):
-            where = self.carriers.sinks[debt.place].where if debt.kind == EFFECT else debt.place
-            return f"nobody is there who could deliver it: {where}"
-        return ""
+    def standings(self) -> Callable[[Owing], Standing]:
+        """How entries stand at this moment, with what only whoever deals them out knows. What is
+        the same for many is found out once."""
+        state, debts, now = self._state, self._state.debts, self._coordinator.now()
+        living = self.carriers.living()
+        has_taker: dict[tuple[str, str], bool] = {}
+
+        def standing(owing: Owing) -> Standing:
+            holder = self.hands.holder_of(owing.name) if owing.is_away else None
+            told = standing_of(state, owing, now, holder or "")
+            if told.state != READY:
+                return told
+            sink = self.carriers.sinks.get(owing.debt.place)
+            if owing.debt.kind == EFFECT and sink is None:
+                return without_sink(owing)
+            place = debts.place_of(owing)
+            where = (place.kind, place.name)
+            if where not in has_taker:
+                has_taker[where] = any(self.carriers.may_take(each, place) for each in living)
+            if not has_taker[where]:
+                return without_carrier(owing, is_ours=sink is not None and sink.where == SERVER)
+            return told
+
+        return standing
 
 
 def _host_of(place: str) -> str:

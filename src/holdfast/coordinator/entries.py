@@ -8,7 +8,7 @@ from holdfast.core import events as e
 from holdfast.core.debts import Owing
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Index, JobId, Position, task_name
-from holdfast.core.owed import Entry
+from holdfast.core.owed import DebtName, Entry
 
 CACHED_BYTES: Final = 4 * 1024 * 1024
 """So much of what was read last is kept: entries of one record are wanted one after another."""
@@ -43,3 +43,8 @@ class Entries:
         while self._bytes > CACHED_BYTES and len(self._cached) > 1:
             self._bytes -= self._cached.popitem(last=False)[1][1]
         return read
+
+
+def idempotency_key(log_id: str, name: DebtName, position: Position) -> str:
+    """The same for ever, whoever delivers it and however often. `position` is its commit's."""
+    return f"{log_id}:{task_name(name.job_id, name.index)}:{position}:{name.number}"

@@ -89,6 +89,8 @@ def task_detail(past: Past, job: Job, index: Index) -> View:
         "exit_code": _exit_code(last) if state not in _UNDER_WAY else None,
         "finished_at": _finished_at(past, job, index, state),
         **_result(last),
+        # How it stands is known where the debts are; see `owed_by_task`.
+        "owed": [],
         "attempts": attempts_of(past, job.job_id, index),
     }
 

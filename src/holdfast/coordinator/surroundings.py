@@ -12,15 +12,18 @@ from typing import Final
 
 from msgspec import structs
 
-from holdfast.coordinator.crews import Crew
+from holdfast.coordinator.alike import alike, kind_of, trouble_of
+from holdfast.coordinator.crews import Crew, noted_standings
 from holdfast.coordinator.foresight import Foresight
 from holdfast.coordinator.history import last_end
 from holdfast.coordinator.placement import ledger_of
 from holdfast.coordinator.seats import Worker, held_by_all
 from holdfast.coordinator.views import attempts_made
 from holdfast.core.circuit import FUNCTION
+from holdfast.core.debts import Owing
 from holdfast.core.ids import NEVER, Index, Instant, task_name
 from holdfast.core.job import Job, first_fresh, is_finished, job_reason, job_state, state_of
+from holdfast.core.owed import DebtName
 from holdfast.core.placing import ALL_TASKS
 from holdfast.core.ready import has_leasable, is_begun, row_of, take
 from holdfast.core.shape import Shape, has_own_slots, shape_of
@@ -43,13 +46,12 @@ from holdfast.scheduler.explain import (
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
 from holdfast.scheduler.ledger import CIRCUIT, Ledger, Name, names_of
+from holdfast.scheduler.owing import Standing
 from holdfast.scheduler.reasons import listed
 from holdfast.wire.rates import rate_text
 
-MOST_TASKS: Final = 10_000
-"""How many tasks with a past are looked at for one job."""
 MOST_LOOKED: Final = 1_000
-"""How many of them for a waiting one."""
+"""How many tasks with a past are looked at for a waiting one."""
 MOST_HOLDERS: Final = 10
 
 
@@ -105,20 +107,22 @@ class Surroundings:
         if task is not None:
             here = structs.replace(
                 here, failures=task.failures, losses=task.losses, worker=task.worker,
-                since=task.started_at, wanted=task.wanted,
+                since=task.started_at, wanted=task.wanted, owed=self._owed(task),
             )  # fmt: skip
         return here if state is not TaskState.WAITING else self._waiting(here, job, index)
 
     def key(self, job: Job) -> str:
-        """The code of the most telling reason why the next waiting task of a job waits; empty
-        where none does."""
+        """The code of the most telling reason why the next waiting task of a job waits, or else
+        why one that has committed is not done; empty where there is neither."""
         if is_finished(job):
             return ""
         if FRESH in job.states:
             return self._code(self._situation(job, Index(first_fresh(job, 0))))
-        some = islice((job.tasks or {}).values(), MOST_LOOKED)
-        waiting = next((task for task in some if task.state is TaskState.WAITING), None)
-        return "" if waiting is None else self._code(self._situation(job, waiting.index))
+        some = list(islice((job.tasks or {}).values(), MOST_LOOKED))
+        told = next((task for task in some if task.state is TaskState.WAITING), None)
+        if told is None:
+            told = max((task for task in some if task.owed), key=trouble_of, default=None)
+        return "" if told is None else self._code(self._situation(job, told.index))
 
     def codes(self, job: Job) -> Counter[str]:
         """The waiting tasks of a job counted by the most telling reason of each."""
@@ -126,7 +130,7 @@ class Surroundings:
         if found is not None:
             return found
         found = Counter()
-        for count, index in _groups(job, self._now):
+        for count, index in alike(job, self._now):
             if state_of(job, index) is TaskState.WAITING:
                 for group in self._split(job, index, count):
                     found[self._code(group.situation)] += group.count
@@ -154,8 +158,8 @@ class Surroundings:
         here = self._situation(job, index)
         look = self._foresight if here.state is TaskState.WAITING else None
         placed = look.placed.get(job.job_id, ()) if look is not None else ()
-        kind = _kind_of(job, index, self._now)
-        starting = sum(_kind_of(job, each, self._now) == kind for each in placed)
+        kind = kind_of(job, index, self._now)
+        starting = sum(kind_of(job, each, self._now) == kind for each in placed)
         if starting:
             yield Group(starting, structs.replace(here, is_next=True))
         if count > starting:
@@ -164,7 +168,7 @@ class Surroundings:
     def _code(self, here: Situation) -> str:
         """The code that all reasons begin with. What the workers have to do with it is found
         out once for all tasks of a shape: there may be very many of both."""
-        if here.is_next:
+        if here.is_next or here.state is TaskState.COMMITTED:
             return explain(here)[0].code
         own = next(own_reasons(here), None)
         if own is not None:
@@ -182,7 +186,7 @@ class Surroundings:
             return self._ended(job)
         found = tuple(
             Group(group.count, self._placed(job, index, group.situation))
-            for count, index in _groups(job, self._now)
+            for count, index in alike(job, self._now)
             for group in self._split(job, index, count)
         )
         return JobSituation(job_id=job.job_id, sealed=job.sealed, groups=found)
@@ -226,6 +230,22 @@ class Surroundings:
             before=look.before(job),
             ends_on=look.ends_on(job),
         )
+
+    def _owed(self, task: Task) -> tuple[Standing, ...]:
+        debts = self._state.debts
+        names = (DebtName(task.job_id, task.index, debt.number) for debt in task.owed)
+        found = (debts.find(name) for name in names)
+        return tuple(self.standing(owing) for owing in found if owing is not None)
+
+    def standing(self, owing: Owing) -> Standing:
+        """How something that a commit owes stands."""
+        return self._standings(owing)
+
+    @cached_property
+    def _standings(self) -> Callable[[Owing], Standing]:
+        if self._crew is None:
+            return noted_standings(self._state, self._now)
+        return self._crew.standings()
 
     def _ties(self, job: Job) -> Iterator[Tie]:
         for after in job.after if job.blocked else ():
@@ -339,32 +359,6 @@ class Surroundings:
             if mean is not None and task.started_at != NEVER:
                 left.append(max(0, mean - (self._now - task.started_at)))
         return min(left, default=None)
-
-
-def _groups(job: Job, now: Instant) -> Iterator[tuple[int, Index]]:
-    """The unfinished tasks of a job by what they have in common, each group with one of it. Of
-    those that come back later, the first to do so."""
-    fresh = job.states.count(FRESH)
-    if fresh:
-        yield fresh, Index(first_fresh(job, 0))
-    kinds: dict[object, list[Task]] = {}
-    for task in islice((job.tasks or {}).values(), MOST_TASKS):
-        kinds.setdefault(_kind(task, now), []).append(task)
-    for tasks in kinds.values():
-        first = min(tasks, key=lambda task: (task.not_before, task.not_before_wall))
-        yield len(tasks), first.index
-
-
-def _kind(task: Task, now: Instant) -> tuple[object, ...]:
-    if task.state is not TaskState.WAITING:
-        return (task.state,)
-    times = (task.not_before > now, task.not_before_wall != NEVER, task.attempt > 0)
-    return (task.state, *times, task.wanted != NEVER, task.avoid)
-
-
-def _kind_of(job: Job, index: Index, now: Instant) -> tuple[object, ...]:
-    task = (job.tasks or {}).get(index)
-    return () if task is None else _kind(task, now)
 
 
 def why_of(job: Job, key: Callable[[Job], str]) -> str | None:

@@ -6,6 +6,7 @@ RFC 3339 in UTC with milliseconds; `Wall` turns an instant of log time into the 
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
 
 from holdfast.core.ids import NEVER, Index, task_name
@@ -20,6 +21,8 @@ View = dict[str, Any]
 
 PICKLED = "pickle:"
 CALENDAR_END_MS: Final = 253_402_300_799_999
+MOST_TASKS: Final = 10_000
+"""So many tasks of one job are looked at for what they owe."""
 
 
 def rfc3339(wall_ms: int) -> str:
@@ -68,8 +71,22 @@ def job_detail(job: Job, wall: Wall) -> View:
         "after": [after_view(after) for after in job.after],
         "on_failed_parent": job.fate if job.after else None,
         "detached": job.detached,
+        "owed": owed_view(job),
+        # Only whoever has the workers' exchanges knows it; see `job_progress`.
+        "progress": None,
         "spec": spec_view(job.spec),
     }
+
+
+def owed_view(job: Job) -> View | None:
+    """How much a job owes; None where it owes nothing. `complete` is false for one with so many
+    tasks under way that not all of them were looked at."""
+    tasks = job.tasks or {}
+    owed = [debt for task in islice(tasks.values(), MOST_TASKS) for debt in task.owed]
+    if not owed:
+        return None
+    parked = sum(debt.parked for debt in owed)
+    return {"entries": len(owed), "parked": parked, "complete": len(tasks) <= MOST_TASKS}
 
 
 def after_view(after: After) -> View:

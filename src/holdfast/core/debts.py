@@ -170,6 +170,10 @@ class Debts:
     def __iter__(self) -> Iterator[Owing]:
         return iter(self._known.values())
 
+    def __reversed__(self) -> Iterator[Owing]:
+        """The newest first, of what came since this was built."""
+        return reversed(self._known.values())
+
     @property
     def parked(self) -> int:
         return sum(place.parked for place in self.places.values())

@@ -16,6 +16,15 @@ FILE: Final = "file"
 """A staged file that waits for its name: `place` is the file system it lies on, `key` its path."""
 BLOCK: Final = "block"
 """What the task itself does after its commit: at most once, and by nobody else."""
+KINDS: Final = (EFFECT, FILE, BLOCK)
+
+READY: Final = "READY"
+DELIVERING: Final = "DELIVERING"
+WAITING: Final = "WAITING"
+PARKED: Final = "PARKED"
+OWED_STATES: Final = (READY, DELIVERING, WAITING, PARKED)
+"""How an entry stands as long as it is owed. Nothing of that is written down but that it is
+parked: whoever looks is told."""
 
 
 class Entry(Struct, frozen=True, array_like=True, gc=False):

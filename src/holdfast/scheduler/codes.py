@@ -149,6 +149,32 @@ CODES: Final[Mapping[str, Code]] = {
         "It has a result, and what that owes others is being delivered.",
         "Nothing: it ends when that is done.",
     ),
+    "in_block": Code(
+        "It has committed, and goes on with what it does after that.",
+        "Nothing: it ends when it leaves the block.",
+    ),
+    "effect_backing_off": Code(
+        "It has a result; a delivery that this owes failed, and the pause before the next try is "
+        "not over.",
+        "Wait, or retry the effect.",
+    ),
+    "effect_behind": Code(
+        "It has a result; a delivery that this owes comes after another one with the same key.",
+        "Look at the one before it.",
+    ),
+    "effect_parked": Code(
+        "It has a result; something that this owes was tried as often as it may be, or cannot be "
+        "done.",
+        "Retry the effect, or discard it.",
+    ),
+    "no_sink": Code(
+        "It has a result; something that this owes is for a sink that is not in the settings.",
+        "Put the sink into the settings, or discard the effect.",
+    ),
+    "no_carrier": Code(
+        "It has a result; nobody is there who could deliver what this owes.",
+        "Start a worker that can.",
+    ),
     "finished": Code(
         "It has ended.",
         "Where it failed, or nobody took it in time: retry the job, under other terms if need be.",

@@ -21,6 +21,7 @@ from holdfast.scheduler import desks
 from holdfast.scheduler.desks import Desk
 from holdfast.scheduler.guards import budget_reason, circuit_reasons
 from holdfast.scheduler.ledger import TASKS, Bound
+from holdfast.scheduler.owing import Standing, owed_reasons
 from holdfast.scheduler.reasons import Reason, listed, quantity, sentence, span
 
 
@@ -72,7 +73,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     `ties` are what its job comes after, `reached` the bounds that hold it back. `ahead` is how many
     waiting tasks go before it, `before` the jobs that what is free is kept for. `avoid` is a worker
     it should not go to. `is_next`: a plan made now would place it. `ends_on` are the workers where
-    attempts are ended for it.
+    attempts are ended for it. `owed` is what it has committed to and is not settled.
     """
 
     job_id: str
@@ -105,6 +106,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     before: tuple[str, ...] = ()
     is_next: bool = False
     ends_on: tuple[str, ...] = ()
+    owed: tuple[Standing, ...] = ()
 
 
 class Group(Struct, frozen=True):
@@ -134,8 +136,7 @@ def explain(here: Situation) -> tuple[Reason, ...]:
     if here.state in FINISHED:
         return (_finished(here),)
     if here.state is TaskState.COMMITTED:
-        said = "it has a result, and what that owes others is being delivered"
-        return (Reason(code="delivering", sentence=sentence(said)),)
+        return tuple(owed_reasons(here.job_id, here.owed, here.now, here.wall))
     if here.state is not TaskState.WAITING:
         return (_held(here),)
     if here.is_next:

@@ -19,12 +19,11 @@ from holdfast.testing.cluster import Cluster
 from holdfast.testing.member import GPUS, MEMORY, Action, Member
 from holdfast.testing.receivers import SteppedDeliverer, World
 from holdfast.testing.stepped import Attempt, SteppedExecutor, answer_to
-from holdfast.wire.delivery import SERVER, WORKERS, Bounced
+from holdfast.wire.delivery import SERVER, WORKERS, Bounced, Staged
 from holdfast.wire.exchange import COMMITTED, Capacity, Done, Hello, Reply
 from holdfast.wire.sinks import AnySink, FileSink, FunctionSink
 from holdfast.worker.agent import Agent
 from holdfast.worker.parcels import Parcels
-from holdfast.worker.staging import Staged
 
 SINKS: Final[dict[str, AnySink]] = {
     "ledger": FileSink(path="/ledger", tries=5, longest_wait="8s"),

@@ -182,6 +182,18 @@ class Retries(Body):
     set: Edits | None = None
 
 
+class ChosenEffects(Body):
+    """Which of what commits owe an order is about: those named by `ids` (`12/3.0`), or else the
+    parked ones of a `sink`, a `job` or a `kind`; `every` for all that are parked."""
+
+    ids: list[str] = []
+    sink: str = ""
+    job: str = ""
+    kind: str = ""
+    every: bool = False
+    reason: str = ""
+
+
 class NewLimit(Body):
     """How much a namespace, a user or a key may have running at once, how much its tasks may take
     together, and how many may start in a while: `rate` is written `10/1m`. A namespace may have a

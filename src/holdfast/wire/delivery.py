@@ -12,7 +12,7 @@ from msgspec import Struct
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.owed import DebtName
 
-__all__ = ["SERVER", "WORKERS", "Bounced", "DebtName", "Delivery", "Origin", "Parcel"]
+__all__ = ["SERVER", "WORKERS", "Bounced", "DebtName", "Delivery", "Origin", "Parcel", "Staged"]
 
 WORKERS: Final = "workers"
 SERVER: Final = "server"
@@ -61,3 +61,12 @@ class Origin(Struct, frozen=True, array_like=True, gc=False):
     job_id: JobId
     index: Index
     lease_id: LeaseId
+
+
+class Staged(Struct, frozen=True, array_like=True):
+    """The body of an entry: the file that waits for its name. `exclusive`: only if there is none
+    of that name."""
+
+    temporary: str
+    size: int
+    exclusive: bool

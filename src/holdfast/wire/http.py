@@ -53,7 +53,7 @@ class Http:
             self._target, most=connections, connect_s=CONNECT_S, wait_s=ANSWER_S
         )
 
-    def get(self, path: str, kind: type[T], **query: Any) -> T:
+    def get(self, path: str, kind: type[T], /, **query: Any) -> T:
         params = {name: value for name, value in query.items() if value not in (None, "")}
         return self._answer(self._ask("GET", path, params=params), kind)
 

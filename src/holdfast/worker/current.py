@@ -9,7 +9,8 @@ from holdfast.worker.errors import NotInTask
 from holdfast.worker.seat import current_seat
 
 OUTSIDE: Final = (
-    "this is not part of a task: holdfast.current() is for code that a worker runs. In a thread "
+    "this is not part of a task: holdfast.current() is for code that a worker runs, so "
+    "submit the function instead of calling it: hf.submit(f, ...). In a thread "
     "that the task has started, hand over what it gave you there."
 )
 

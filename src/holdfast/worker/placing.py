@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from holdfast.wire.delivery import Bounced, Delivery, Parcel
+from holdfast.wire.delivery import Bounced, Delivery, Parcel, Staged
 from holdfast.worker.leftovers import RECEIPT
-from holdfast.worker.staging import Staged, decode_staged, sync_folder
+from holdfast.worker.staging import decode_staged, sync_folder
 
 Outcome = Bounced | None
 

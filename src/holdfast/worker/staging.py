@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from holdfast.core.owed import FILE, Entry
-from holdfast.wire.delivery import Origin
+from holdfast.wire.delivery import Origin, Staged
 from holdfast.worker.leftovers import Journal
 from holdfast.worker.places import place_of
 
@@ -37,15 +37,6 @@ class CannotStage(ValueError):
 
 class OutsideOutputs(CannotStage):
     """A path outside the folders that this worker may write to."""
-
-
-class Staged(Struct, frozen=True, array_like=True):
-    """The body of an entry: the file that waits for its name. `exclusive`: only if there is none
-    of that name."""
-
-    temporary: str
-    size: int
-    exclusive: bool
 
 
 decode_staged: Final = Decoder(Staged).decode

@@ -26,6 +26,7 @@ class Played(ThreadingHTTPServer):
             "/api/v1/readyz": READY,
             "/api/v1/version": {"version": VERSION},
             "/api/v1/workers": {"workers": []},
+            "/api/v1/effects": {"effects": [], "next": None},
         }
         super().__init__(("127.0.0.1", 0), Answering)
 
@@ -188,3 +189,32 @@ def test_whether_memory_can_be_capped_is_tried(
     assert findings(run)[1]["memory cap"]["state"] == "GOOD"
     monkeypatch.setattr(looking, "_capped", lambda: None)
     assert findings(run)[1]["memory cap"]["state"] == "POOR"
+
+
+PARKED = {"id": "3/0.0", "why": "2 tries failed, the last with: no answer"}
+
+
+def test_what_is_parked_is_named_with_what_to_type(run, played):
+    played.answers["/api/v1/effects"] = {"effects": [PARKED], "next": None}
+    told = run("doctor", "-o", "json")
+    (found,) = [each for each in json.loads(told.out)["checks"] if each["name"] == "effects"]
+    assert found["state"] == "POOR"
+    assert "3/0.0" in found["told"]
+    assert "no answer" in found["told"]
+    assert found["next"] == "holdfast effect show 3/0.0"
+
+
+def test_to_owe_something_is_no_illness(run, played):
+    checks = {**READY["checks"], "owed": "2 entries are owed"}
+    played.answers["/api/v1/readyz"] = {"status": "ok", "checks": checks}
+    told = json.loads(run("doctor", "-o", "json").out)["checks"]
+    (health,) = [each for each in told if each["name"] == "health"]
+    assert health["state"] == "GOOD"
+    assert "owed 2 entries are owed" in health["told"]
+
+
+def test_a_server_that_knows_nothing_of_effects_is_not_blamed(run, played):
+    played.answers["/api/v1/effects"] = 404
+    told = json.loads(run("doctor", "-o", "json").out)["checks"]
+    (found,) = [each for each in told if each["name"] == "effects"]
+    assert found["state"] == "GOOD"

@@ -54,8 +54,8 @@ def test_another_process_must_find_it_by_name():
 @pytest.mark.parametrize(
     ("given", "error", "told"),
     [
-        ({"mail": 5}, TypeError, r"sinks\['mail'\] must be a FileSink.*not a int"),
-        ({"mail": "file"}, TypeError, "not a str"),
+        ({"mail": 5}, TypeError, r"sinks\['mail'\] must be a FileSink.*not int"),
+        ({"mail": "file"}, TypeError, "not str"),
         ({5: print}, TypeError, "must be text"),
         ({"a b": print}, ValueError, "cannot be called 'a b'"),
     ],

@@ -262,7 +262,7 @@ def test_an_open_sink_is_given_nothing_and_a_half_open_one_a_single_entry() -> N
     assert wait_for(courier, 29_000) == []
     owing = service.coordinator.state.debts.find(debt(job_id, 0, 2))
     assert owing is not None
-    why_not = service.exchanges.deliveries.why_waiting(owing)
+    why_not = service.exchanges.deliveries.standings()(owing).why
     assert why_not.startswith("circuit sink/ledger is open: effect ")
     (dealt,) = wait_for(courier, 1_000)
     name = debt(job_id, 0, int(dealt[2]))

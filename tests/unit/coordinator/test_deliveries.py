@@ -142,13 +142,15 @@ def test_a_failed_try_backs_off_longer_each_time_and_is_parked_when_the_budget_i
     assert 500 <= waits[0] <= 1_000 <= waits[1] <= 2_000
     assert waits[2] == 0
     assert owing.debt.parked
-    assert service.exchanges.deliveries.why_waiting(owing) == "parked: no answer"
+    parked = service.exchanges.deliveries.standings()(owing)
+    assert (parked.state, parked.why) == ("PARKED", "3 tries failed, the last with: no answer")
     assert told.parcels == ()
     assert owed_line(service.coordinator.state) == "2 entries are owed, 1 of them parked"
     behind = service.coordinator.state.debts.find(debt(job_id, 1))
     assert behind is not None
-    told_why = service.exchanges.deliveries.why_waiting(behind)
-    assert told_why == "behind another entry with key 'ann'"
+    waiting = service.exchanges.deliveries.standings()(behind)
+    assert waiting.code == "effect_behind"
+    assert waiting.command == f"holdfast effect show {job_id}/0.0"
 
 
 def test_a_failure_that_no_try_can_mend_parks_at_once() -> None:

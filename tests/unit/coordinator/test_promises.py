@@ -80,8 +80,8 @@ def test_an_entry_whose_sink_was_taken_away_waits_for_it() -> None:
     assert say(courier, hello=COURIER) == []
     owing = service.coordinator.state.debts.find(debt(job_id))
     assert owing is not None
-    told = service.exchanges.deliveries.why_waiting(owing)
-    assert told == "there is no sink called 'ledger' in the settings"
+    told = service.exchanges.deliveries.standings()(owing)
+    assert (told.state, told.code) == ("WAITING", "no_sink")
     service.exchanges.adjust_sinks(SINKS)
     service.settle()
     assert came(courier) == ["0.0"]

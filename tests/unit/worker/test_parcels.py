@@ -11,13 +11,12 @@ from holdfast.core.owed import FILE
 from holdfast.testing.carrier import Carrier
 from holdfast.testing.posting import a_delivery, a_parcel
 from holdfast.testing.stepped import SteppedExecutor
-from holdfast.wire.delivery import Bounced, DebtName, Delivery, Parcel
+from holdfast.wire.delivery import Bounced, DebtName, Delivery, Parcel, Staged
 from holdfast.wire.exchange import Capacity, Reply, is_empty
 from holdfast.wire.sinks import FunctionSink
 from holdfast.worker.agent import Agent
 from holdfast.worker.leftovers import RECEIPT
 from holdfast.worker.parcels import SIGN_MS, TOLD_MAX, Parcels
-from holdfast.worker.staging import Staged
 
 NOW = 1_000
 SINK = FunctionSink("a:b", timeout="1h")

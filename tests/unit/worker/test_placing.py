@@ -9,10 +9,10 @@ import pytest
 
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.owed import FILE, DebtName
-from holdfast.wire.delivery import Bounced, Delivery, Origin, Parcel
+from holdfast.wire.delivery import Bounced, Delivery, Origin, Parcel, Staged
 from holdfast.worker.leftovers import RECEIPT, Journal
 from holdfast.worker.placing import Misplaced, forget_receipts, place, place_files
-from holdfast.worker.staging import Outputs, Staged, Staging, decode_staged
+from holdfast.worker.staging import Outputs, Staging, decode_staged
 
 STEPS = ("receipt", "renamed", "synced")
 STEPS_OF_NEW = ("receipt", "linked", "renamed", "synced")

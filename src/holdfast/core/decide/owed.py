@@ -97,8 +97,10 @@ def retry(state: State, command: c.RetryEffects, now: Instant) -> Decision:
         return found
     for owing in found:
         if owing.debt.kind == BLOCK:
-            told = "is a block of its task, which runs at most once; look at what it has done"
-            return Refused(Reason.INVALID_TRANSITION, f"{_called(owing)} {told}")
+            told = "is a block of its task, which runs at most once: look at what it has done, then"
+            entry = effect_name(owing.name.job_id, owing.name.index, owing.name.number)
+            typed = f"`holdfast effect discard {entry} --reason WHY`"
+            return Refused(Reason.INVALID_TRANSITION, f"{_called(owing)} {told} {typed}")
     stuck = [o for o in found if o.debt.parked or o.debt.tries or o.debt.not_before]
     events = tuple(
         e.EffectsRetried(job_id=job_id, settled=_settled(owings))
