@@ -192,6 +192,7 @@ class Reporting:
 
     def _verdict(self, lost: Lost) -> Verdict:
         """Only the log can tell a repeat of the commit from a late report of another attempt."""
+        committed = b""
         if lost.settled:
             for event in self._read(lost.settled).events:
                 if isinstance(event, e.TasksCompleted) and event.job_id == lost.job_id:
@@ -200,7 +201,10 @@ class Reporting:
                     commits = (event.commit,)
                 else:
                     continue
-                if any(x.index == lost.index and x.lease_id == lost.lease_id for x in commits):
-                    return Verdict(lost.lease_id, COMMITTED, "")
+                for commit in commits:
+                    if commit.index == lost.index:
+                        if commit.lease_id == lost.lease_id:
+                            return Verdict(lost.lease_id, COMMITTED, "")
+                        committed = commit.result
         self._coordinator.refusals["lease_lost"] += 1
-        return Verdict(lost.lease_id, LEASE_LOST, lost.why)
+        return Verdict(lost.lease_id, LEASE_LOST, lost.why, committed)

@@ -182,11 +182,14 @@ def is_empty(exchange: Exchange) -> bool:
 
 
 class Verdict(Struct, frozen=True, array_like=True, gc=False):
-    """A report that was not simply accepted. Final: the worker drops the attempt."""
+    """A report that was not simply accepted. Final: the worker drops the attempt. Where another
+    attempt has committed, this one is a duplicate: `why` says so, and `result` is what the other
+    committed, unless that lies in the store."""
 
     lease_id: LeaseId
     verdict: str
     why: str
+    result: bytes = b""
 
 
 class Reply(Struct, frozen=True, array_like=True):
