@@ -107,6 +107,7 @@ def run_command(http: Http, bundle: str, *argv: str, cwd: str = "") -> str:
     raise TimeoutError("the job did not end in time")
 
 
+@pytest.mark.slow
 def test_functions_come_from_the_bundle_and_each_version_stays_itself(
     hf: holdfast.Holdfast,
     hire: Callable[..., Worker],
@@ -247,6 +248,7 @@ def test_a_bad_bundle_fails_its_job_and_harms_nothing(
     assert not (worker.cache.parent / "escaped").exists()
 
 
+@pytest.mark.slow
 def test_two_workers_of_one_machine_share_what_is_unpacked(
     hf: holdfast.Holdfast, hire: Callable[..., Worker], tmp_path: Path, monkeypatch
 ):

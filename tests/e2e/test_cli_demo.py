@@ -52,6 +52,7 @@ def test_the_demo_kills_a_worker_loses_nothing_and_cleans_up(
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_everything_the_demo_tells_to_type_really_works(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -71,6 +72,7 @@ def test_everything_the_demo_tells_to_type_really_works(
             assert shown.stdout in done.stdout
 
 
+@pytest.mark.slow
 def test_three_kills_lose_nothing_and_commit_nothing_twice(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_demo_that_is_stopped_cleans_up_and_says_so(
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_progress_is_drawn_on_a_terminal_and_never_among_the_data(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

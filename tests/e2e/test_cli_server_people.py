@@ -108,6 +108,7 @@ def test_submit_can_wait(start: Start, hand) -> None:
     assert child.returncode == 1
 
 
+@pytest.mark.slow
 def test_who_waits_is_told_that_nobody_works_and_goes_on_waiting_through_a_restart(
     begin_server, start: Start
 ) -> None:

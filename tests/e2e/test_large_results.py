@@ -222,6 +222,7 @@ def test_one_larger_than_any_exchange_or_record_travels_too(
         assert handle.result(PATIENCE_S) == chores.filler(1, 100_000_000)
 
 
+@pytest.mark.slow
 def test_the_server_is_killed_while_results_are_brought(
     server: ServerProcess, hf: holdfast.Holdfast
 ) -> None:

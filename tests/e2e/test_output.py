@@ -224,6 +224,7 @@ def test_output_is_followed_while_the_task_runs(house: House, tmp_path: Path) ->
         assert house.whole(job) == (b"begun\nwent on\n", 0)
 
 
+@pytest.mark.slow
 def test_output_outlives_the_worker_that_was_killed_and_the_server_too(
     house: House, tmp_path: Path
 ) -> None:
@@ -245,6 +246,7 @@ def test_output_outlives_the_worker_that_was_killed_and_the_server_too(
     assert house.whole(job, attempt=attempts(house, job)) == (b"begun\nwent on\n", 0)
 
 
+@pytest.mark.slow
 def test_a_chatty_task_is_bounded_and_says_so(house: House) -> None:
     house.hire()
     lines = 1_500_000
@@ -271,6 +273,7 @@ def test_a_worker_that_leaves_has_sent_everything(house: House, tmp_path: Path) 
     assert (told["content"], told["ended"]) == (b"bye\n", True)
 
 
+@pytest.mark.slow
 def test_the_command_line_follows_across_attempts(house: House) -> None:
     house.hire()
     script = "echo try $HOLDFAST_ATTEMPT; echo oh >&2; [ $HOLDFAST_ATTEMPT = 2 ]"

@@ -70,6 +70,7 @@ def test_whoever_waits_while_the_server_is_killed_goes_on_waiting(
     assert commits_in(server) == [(handle.id, 0)]
 
 
+@pytest.mark.slow
 def test_a_map_that_is_fed_while_the_server_is_killed_loses_nothing_and_nothing_comes_twice(
     server: ServerProcess, hf: holdfast.Holdfast
 ) -> None:
@@ -145,6 +146,7 @@ def test_a_keyed_map_is_gone_on_with_by_another_client(server: ServerProcess) ->
     assert sorted(commits_in(server)) == [("1", n) for n in range(1_000)]
 
 
+@pytest.mark.slow
 def test_a_server_that_stays_away_is_given_up_and_may_be_asked_again(
     server: ServerProcess,
 ) -> None:
@@ -198,7 +200,8 @@ def kill_often(server: ServerProcess, dice: Random, kills: int, over: threading.
         server.start()
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [4, 40])
 def test_many_threads_submit_feed_and_read_while_the_server_is_killed_again_and_again(
     server: ServerProcess, hf: holdfast.Holdfast, dice: Random, kills: int
 ) -> None:

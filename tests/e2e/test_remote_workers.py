@@ -21,6 +21,7 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
         yield started
 
 
+@pytest.mark.slow
 def test_the_death_of_a_worker_and_of_the_server_is_not_the_clients_business(
     server: ServerProcess, tmp_path: Path
 ) -> None:

@@ -158,6 +158,7 @@ def test_what_has_no_right_to_run_any_more_keeps_its_memory_until_it_has_ended(
     assert (tmp_path / "seen").read_text() == "alone"
 
 
+@pytest.mark.slow
 def test_what_a_killed_worker_ran_runs_elsewhere_and_nothing_of_it_is_left(
     stage: Stage, hire: Callable[..., Hand], tmp_path: Path
 ) -> None:
@@ -207,6 +208,7 @@ def test_a_worker_started_again_proves_that_its_former_self_is_dead(
         patient.close()
 
 
+@pytest.mark.slow
 def test_a_worker_stopped_past_its_lease_is_refused_and_nothing_commits_twice(
     stage: Stage, hire: Callable[..., Hand], tmp_path: Path
 ) -> None:
@@ -230,6 +232,7 @@ def test_a_worker_stopped_past_its_lease_is_refused_and_nothing_commits_twice(
     stage.cancel(cautious)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["command", "function"])
 def test_what_must_not_run_twice_is_ended_before_it_runs_elsewhere_though_the_worker_is_frozen(
     stage: Stage, hire: Callable[..., Hand], tmp_path: Path, kind: str
@@ -321,6 +324,7 @@ def test_what_does_not_end_in_time_is_given_back_without_charge(
     assert stage.holders() == {}
 
 
+@pytest.mark.slow
 def test_one_that_was_asked_to_leave_is_gone_at_once_and_its_name_is_free_for_another_machine(
     stage: Stage, hire: Callable[..., Hand]
 ) -> None:
@@ -337,6 +341,7 @@ def test_one_that_was_asked_to_leave_is_gone_at_once_and_its_name_is_free_for_an
     assert "may not work" not in second.printed
 
 
+@pytest.mark.slow
 def test_two_workers_of_a_name_on_one_machine_cannot_be(hire: Callable[..., Hand]) -> None:
     hire().says("connected")
     second = hire()
