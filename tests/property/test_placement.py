@@ -92,7 +92,7 @@ def gangs_are_whole(look: Look) -> None:
 def nothing_waits_for_what_is_less_urgent(look: Look) -> None:
     """A task that waits would have no room either if nothing below its rank had been placed,
     save where something waits that goes before it and may have the room: of a higher rank, or of
-    another namespace and the same."""
+    the same and another namespace, or of the same because it has waited for so long."""
     waiting = look.waiting()
     cluster = {rank: look.without(rank) for rank in {look.rank_of(job) for job, _ in waiting}}
     for job, index in waiting:

@@ -67,10 +67,15 @@ class Look:
                 self.rank_of(other) > rank
                 or (
                     self.rank_of(other) == rank
-                    and other.spec.namespace != job.spec.namespace
+                    and (other.spec.namespace != job.spec.namespace or self.is_lifted(other))
                 )
             )
         ]
+
+    def is_lifted(self, job: Job) -> bool:
+        """Whether waiting has made it more urgent than its priority: the first of these keeps room
+        for one task from everybody behind it, its equals too, or it might never have its turn."""
+        return self.rank_of(job) > job.spec.priority
 
     def is_bounded(self, job: Job) -> bool:
         """Whether a bound keeps one more task of this job, or a whole gang, from starting."""
