@@ -324,7 +324,6 @@ def test_what_does_not_end_in_time_is_given_back_without_charge(
     assert stage.holders() == {}
 
 
-@pytest.mark.slow
 def test_one_that_was_asked_to_leave_is_gone_at_once_and_its_name_is_free_for_another_machine(
     stage: Stage, hire: Callable[..., Hand]
 ) -> None:
