@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from holdfast.core import commands as c
+from holdfast.core import events as e
 from holdfast.core.decision import Accepted
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Index, JobId
@@ -111,3 +112,8 @@ def pass_time(service: Service, ms: int) -> None:
         clock.advance(step)
         service.settle()
         ms -= step
+
+
+def records(service: Service, kind: type[e.Event]) -> int:
+    """How many durable records have such an event."""
+    return sum(any(isinstance(x, kind) for x in r.events) for r in service.records())

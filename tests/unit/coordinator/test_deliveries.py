@@ -24,19 +24,14 @@ from holdfast.testing.owing import (
     effect,
     names,
     pass_time,
+    records,
     say,
     state_of,
 )
 from holdfast.testing.post import Post
-from holdfast.testing.service import Service
 from holdfast.wire.delivery import Bounced
 from holdfast.wire.exchange import Hello
 from holdfast.wire.sinks import decode_sink
-
-
-def records(service: Service, kind: type[e.Event]) -> int:
-    """How many durable records have such an event."""
-    return sum(any(isinstance(x, kind) for x in r.events) for r in service.records())
 
 
 def test_what_is_owed_goes_to_whoever_waits_and_is_confirmed_in_one_record() -> None:

@@ -22,18 +22,13 @@ from holdfast.testing.owing import (
     effect,
     names,
     pass_time,
+    records,
     say,
     state_of,
 )
 from holdfast.testing.post import Post
-from holdfast.testing.service import Service
 from holdfast.wire.delivery import WORKERS, Bounced
 from holdfast.wire.exchange import COMMITTED, REFUSED, Done, Hello
-
-
-def records(service: Service, kind: type[e.Event]) -> int:
-    """How many durable records have such an event."""
-    return sum(any(isinstance(x, kind) for x in r.events) for r in service.records())
 
 
 @pytest.mark.parametrize(
