@@ -5,9 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from holdfast.errors import ResultLost, TaskFailed
 from holdfast.testing import chores
 from holdfast.testing.large import STEPS
 from holdfast.testing.loopback import ServerProcess, WorkerProcess, WorkerThread
+from holdfast.testing.patience import until
 from holdfast.wire.contents import INLINE_BYTES
 
 EXECUTORS = ["threads", "processes"]
@@ -35,13 +35,6 @@ DEATHS = [
 
 def stored_files(data: Path) -> list[Path]:
     return sorted(path for path in (data / "results").rglob("*") if path.is_file())
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    give_up_at = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < give_up_at, "it did not come to that"
-        time.sleep(0.01)
 
 
 def commits_in(data: Path) -> list[e.Commit]:

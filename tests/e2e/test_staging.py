@@ -1,8 +1,7 @@
 """Staged files with real processes: whole, after the commit, once; what is lost leaves nothing."""
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,16 +12,10 @@ from holdfast.core import events as e
 from holdfast.errors import TaskFailed
 from holdfast.testing import writing
 from holdfast.testing.loopback import ServerProcess, WorkerProcess
+from holdfast.testing.patience import until
 
 EXECUTORS = ["threads", "processes"]
 PATIENCE_S = 60
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    give_up_at = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < give_up_at, "it did not come to that"
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ from holdfast.core.job import Job, is_finished
 from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec, RetryPolicy
 from holdfast.testing.loopback import held_port
+from holdfast.testing.patience import until
 from holdfast.wire.bodies import Command
 from holdfast.wire.exchange import Exchange, Reply
 from holdfast.worker.payloads import encode_call
@@ -242,13 +243,6 @@ class Hand:
             self.process.kill()
             self.process.wait()
             psutil.wait_procs(family, PATIENCE_S)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    give_up_at = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < give_up_at, "it did not come in time"
-        time.sleep(0.01)
 
 
 def a_spec(kind: str, target: str, **options: Any) -> JobSpec:
