@@ -4,10 +4,10 @@ import gc
 import os
 import socket
 from collections.abc import Iterator
-from logging import getLogger
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.coordinator.lines import say
 from holdfast.coordinator.settings import LEASE_TERM_MS
 from holdfast.core import commands as c
 from holdfast.core.apply import apply
@@ -18,8 +18,6 @@ from holdfast.core.record import decode_record
 from holdfast.core.state import State
 from holdfast.version import VERSION
 from holdfast.wal import Disk, Frame, RealDisk, newest_snapshot
-
-logger = getLogger("holdfast")
 
 
 class Readable(Protocol):
@@ -77,7 +75,7 @@ def _from_snapshot(log: Readable, folder: Path, disk: Disk, until: int | None) -
     choice = newest_snapshot(disk, folder, log)
     snapshot = choice.snapshot
     for rejected in choice.rejected:
-        logger.warning("a snapshot was passed over: %s: %s", rejected.path.name, rejected.why)
+        say("snapshot_rejected", file=rejected.path.name, why=rejected.why)
     if snapshot is None or (until is not None and snapshot.position > until):
         if log.oldest > 1:
             raise OperatingError(

@@ -2,10 +2,10 @@
 
 import threading
 from collections.abc import Callable
-from logging import getLogger
 from pathlib import Path
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.lines import say
 from holdfast.coordinator.ports import SystemClock, SystemDice
 from holdfast.coordinator.recovery import opening, recover
 from holdfast.core import commands as c
@@ -15,8 +15,6 @@ from holdfast.core.ids import Position
 from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
 from holdfast.wal import FileLog
-
-log = getLogger("holdfast")
 
 Post = Callable[[Callable[[], None]], None]
 """Have something done on the thread that owns the coordinator."""
@@ -82,10 +80,7 @@ def take_folder(path: Path, *, term_ms: int) -> Taken:
         coordinator = Coordinator(state, clock, dice, term_ms=term_ms)
         torn = source.torn
         if torn is not None:
-            log.warning(
-                "the end of the log was torn by a crash; it was never acknowledged and is cut",
-                extra={"position": torn.position, "bytes": torn.size, "kept": str(torn.kept)},
-            )
+            say("log_torn", position=torn.position, bytes=torn.size, kept=str(torn.kept))
         torn_bytes = 0 if torn is None else torn.size
         decision = coordinator.execute(
             opening(source.log_id, source.epoch, torn_bytes, term_ms), actor="coordinator"
