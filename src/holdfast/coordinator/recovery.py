@@ -2,10 +2,10 @@
 
 import gc
 from collections.abc import Iterator
-from logging import getLogger
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.coordinator.lines import say
 from holdfast.coordinator.ports import Machine, ThisMachine
 from holdfast.coordinator.settings import LEASE_TERM_MS
 from holdfast.core import commands as c
@@ -17,8 +17,6 @@ from holdfast.core.record import decode_record
 from holdfast.core.state import State
 from holdfast.version import VERSION
 from holdfast.wal import Disk, Frame, RealDisk, newest_snapshot
-
-logger = getLogger("holdfast")
 
 
 class Readable(Protocol):
@@ -76,7 +74,7 @@ def _from_snapshot(log: Readable, folder: Path, disk: Disk, until: int | None) -
     choice = newest_snapshot(disk, folder, log)
     snapshot = choice.snapshot
     for rejected in choice.rejected:
-        logger.warning("a snapshot was passed over: %s: %s", rejected.path.name, rejected.why)
+        say("snapshot_rejected", file=rejected.path.name, why=rejected.why)
     if snapshot is None or (until is not None and snapshot.position > until):
         if log.oldest > 1:
             raise OperatingError(

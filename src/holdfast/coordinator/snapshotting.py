@@ -140,9 +140,9 @@ def _pointed_at(record: Record, state: State) -> Iterator[int]:
             yield from (commit.previous for commit in event.commits)
         elif isinstance(event, e.TaskCommitted):
             yield event.commit.previous
-        elif isinstance(event, e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled):
+        elif isinstance(event, e.WithEnds):
             yield from (end.previous for end in event.ends)
-            if isinstance(event, e.TasksKilled):
+            if isinstance(event, e.TasksKilled | e.TasksSetAside):
                 yield from (stopped.previous for stopped in event.stopped)
 
 

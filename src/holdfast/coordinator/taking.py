@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Callable
-from logging import getLogger
 from pathlib import Path
 
 from msgspec import Struct
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.lines import say
 from holdfast.coordinator.ports import Dice, Faults, Machine, NoFaults, SystemClock, SystemDice
 from holdfast.coordinator.recovery import opening, recover
 from holdfast.core import commands as c
@@ -17,8 +17,6 @@ from holdfast.core.ids import Position
 from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
 from holdfast.wal import Disk, FileLog
-
-log = getLogger("holdfast")
 
 Post = Callable[[Callable[[], None]], None]
 """Have something done on the thread that owns the coordinator."""
@@ -99,10 +97,7 @@ def take_folder(path: Path, *, term_ms: int, ground: Ground | None = None) -> Ta
         coordinator = Coordinator(state, clock, dice, term_ms=term_ms)
         torn = source.torn
         if torn is not None:
-            log.warning(
-                "the end of the log was torn by a crash; it was never acknowledged and is cut",
-                extra={"position": torn.position, "bytes": torn.size, "kept": str(torn.kept)},
-            )
+            say("log_torn", position=torn.position, bytes=torn.size, kept=str(torn.kept))
         torn_bytes = 0 if torn is None else torn.size
         on.faults.reach("folder.before_opening")
         command = opening(source.log_id, source.epoch, torn_bytes, term_ms, on.machine)

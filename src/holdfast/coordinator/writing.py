@@ -2,17 +2,15 @@
 
 import threading
 from collections.abc import Callable
-from logging import getLogger
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from holdfast.coordinator.coordinator import Batch
+from holdfast.coordinator.lines import say
 from holdfast.coordinator.ports import Faults
 from holdfast.core.errors import LogFailed
 from holdfast.core.ids import Position
 from holdfast.wal import DiskFull, Log
-
-log = getLogger("holdfast")
 
 IDLE_NOTE_S = 1.0
 DISK_FULL_RETRY_S = 1.0
@@ -155,6 +153,6 @@ class Writer:
             if self._leaving.is_set():
                 raise full
             if not told:
-                log.warning("the disk is full; everything waits until there is room: %s", full)
+                say("disk_full", why=str(full))
                 told = True
             self._leaving.wait(DISK_FULL_RETRY_S)
