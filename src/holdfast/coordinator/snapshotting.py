@@ -142,6 +142,10 @@ def _pointed_at(record: Record, state: State) -> Iterator[int]:
             yield from (end.previous for end in event.ends)
             if isinstance(event, e.TasksKilled | e.TasksSetAside):
                 yield from (stopped.previous for stopped in event.stopped)
+        elif isinstance(event, e.TasksUnschedulable):
+            yield from (stopped.previous for stopped in event.stopped)
+        elif isinstance(event, e.TasksPurged):
+            yield from (purged.previous for purged in event.purged)
 
 
 class Snapshotter:

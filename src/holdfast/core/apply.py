@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from holdfast.core import (
     apply_circuits,
+    apply_decided,
     apply_ends,
     apply_fleet,
     apply_jobs,
@@ -96,6 +97,8 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.CircuitProbed: apply_circuits.probed,
     e.CircuitClosed: apply_circuits.closed,
     e.TasksSetAside: apply_ends.tasks_set_aside,
+    e.TasksPurged: apply_decided.tasks_purged,
+    e.TaskForced: apply_decided.task_forced,
 }
 
 

@@ -9,7 +9,13 @@ from msgspec import Struct
 
 from holdfast.core.command import Command
 from holdfast.core.commands_circuits import CIRCUIT_COMMANDS, CloseCircuit, OpenCircuit
-from holdfast.core.commands_decided import ASIDE_CAUSES, DECIDED_COMMANDS, SetAside
+from holdfast.core.commands_decided import (
+    ASIDE_CAUSES,
+    DECIDED_COMMANDS,
+    ForceTask,
+    PurgeTasks,
+    SetAside,
+)
 from holdfast.core.commands_fleet import (
     ClearLimit,
     CordonWorker,
@@ -57,6 +63,7 @@ __all__ = [
     "FailAttempt",
     "FailDelivery",
     "Finished",
+    "ForceTask",
     "GrantGang",
     "GrantLeases",
     "InstallSnapshot",
@@ -70,6 +77,7 @@ __all__ = [
     "ParkEffects",
     "PauseQueue",
     "PreemptAttempts",
+    "PurgeTasks",
     "RearmLeases",
     "RegisterEndpoint",
     "ReleaseAttempts",

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from holdfast.core import events as e
 from holdfast.core.ids import Instant, task_name
+from holdfast.core.record import Record
 from holdfast.core.seen import LEASED, RUNNING
 from holdfast.core.violation import Finding
 
@@ -39,6 +40,23 @@ def _waiting(watch: Any, event: e.TasksSetAside) -> Iterator[Finding]:
             yield from watch.move(event, event.job_id, index)
 
 
+def _purged(watch: Any, event: e.TasksPurged, at: Instant) -> Iterator[Finding]:
+    """J3: what is given up was waiting for an operator, and is never sent back."""
+    for one in event.purged:
+        yield from watch.move(event, event.job_id, one.index)
+        watch.task(event.job_id, one.index).by_person = True
+
+
+def unforced(watch: Any, record: Record) -> Iterator[Finding]:
+    """J2: a task that was forced is where the record says, by the events beside it."""
+    for event in record.events:
+        if isinstance(event, e.TaskForced):
+            seen, name = watch.task(event.job_id, event.index), task_name(event.job_id, event.index)
+            if seen.state != event.target or event.source == event.target:
+                yield name, f"it was forced from {event.source} to {event.target}: {seen.state}"
+
+
 DECIDED_JUDGES: Final[dict[type[e.Event], Callable[[Any, Any, Instant], Iterator[Finding]]]] = {
     e.TasksSetAside: _set_aside,
+    e.TasksPurged: _purged,
 }

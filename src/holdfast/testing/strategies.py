@@ -304,6 +304,8 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.OpenCircuit: circuits.open_circuit,
     c.CloseCircuit: circuits.close_circuit,
     c.SetAside: decided.set_aside,
+    c.PurgeTasks: decided.purge_tasks,
+    c.ForceTask: decided.force_task,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (

@@ -1,6 +1,7 @@
 """What an operator, or a repair, decides of single tasks against the run of things."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -9,10 +10,12 @@ from holdfast.core.decide.endings import end_of, pasts_of
 from holdfast.core.decide.jobs import no_task, unknown
 from holdfast.core.decide.operator import spans_of
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
-from holdfast.core.ids import Index, Instant
+from holdfast.core.ids import Index, Instant, Position
 from holdfast.core.job import Job, state_of
 from holdfast.core.state import State
 from holdfast.core.task import FINISHED, TaskState
+
+WAIT_FOR_OPERATOR: Final = (TaskState.QUARANTINED, TaskState.UNSCHEDULABLE)
 
 
 def set_aside(state: State, command: c.SetAside, now: Instant) -> Decision:
@@ -39,6 +42,30 @@ def set_aside(state: State, command: c.SetAside, now: Instant) -> Decision:
     if not chosen:
         return Accepted((), 0)
     return Accepted((put_aside(job, chosen, command.cause, command.note, now),), len(chosen))
+
+
+def purge(state: State, command: c.PurgeTasks, now: Instant) -> Decision:
+    """Only what waits for an operator is given up, for a reason; a gang whole, since without a
+    member it could never run again."""
+    job = state.jobs.get(command.job_id)
+    if job is None:
+        return unknown(state, command.job_id)
+    if not command.reason.strip():
+        return Refused(Reason.INVALID, "tasks are given up for a reason")
+    for index in command.indices:
+        if not 0 <= index < job.count:
+            return no_task(job, index)
+    named = range(job.count) if job.spec.placing.gang and command.indices else command.indices
+    ends = job.ends or ()
+    purged = tuple(
+        e.Stopped(index, Position(ends[index]))
+        for index in map(Index, sorted(set(named)))
+        if job.states[index] in WAIT_FOR_OPERATOR
+    )
+    if not purged:
+        return Accepted((), 0)
+    event = e.TasksPurged(job_id=job.job_id, purged=purged, reason=command.reason)
+    return Accepted((event,), len(purged))
 
 
 def put_aside(

@@ -10,6 +10,7 @@ from holdfast.core.decide import (
     circuits,
     decided,
     fleet,
+    forced,
     gangs,
     jobs,
     opening,
@@ -76,6 +77,8 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.OpenCircuit: circuits.open_circuit,
     c.CloseCircuit: circuits.close_circuit,
     c.SetAside: decided.set_aside,
+    c.PurgeTasks: decided.purge,
+    c.ForceTask: forced.force,
 }
 
 
