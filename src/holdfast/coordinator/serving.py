@@ -21,6 +21,7 @@ from holdfast.coordinator.promise import Listener
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
+from holdfast.coordinator.stalls import Stalls
 from holdfast.coordinator.taking import Taken
 from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.coordinator.unplaced import Unplaced
@@ -113,9 +114,11 @@ class Served:
             feeders=self.feeders,
             unplaced=Unplaced(self.coordinator, self.exchanges),
         )
+        self.stalls = Stalls(self.coordinator, self.exchanges, settings)
         self.engine.hooks.extend(
             (
                 self.ticker,
+                self.stalls,
                 Clockwork(self.coordinator),
                 FleetNotes(self.log.path, self.coordinator, self.exchanges),
                 self._parking,
@@ -138,6 +141,7 @@ class Served:
         self.results.largest_bytes = settings.result_bytes
         self.snapshotter.settings = settings
         self.ticker.keep_finished = settings.keep_finished
+        self.stalls.adjust(settings)
         self.exchanges.adjust(settings)
 
     async def ask(self, question: Callable[[Coordinator], T]) -> T:
