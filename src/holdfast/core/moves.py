@@ -142,15 +142,25 @@ def _quarantined(event: e.TasksQuarantined, record: Record) -> Iterator[Move]:
     yield from ends_told(event.job_id, event.ends, TaskState.QUARANTINED, record)
 
 
-def _killed(event: e.TasksKilled, record: Record) -> Iterator[Move]:
+def _stopped(
+    event: e.TasksKilled | e.TasksSetAside, target: TaskState, record: Record
+) -> Iterator[Move]:
+    """Somebody or some rule stopped tasks: those that waited, and those that were held."""
     reason = record.reason or event.cause
     for span in event.spans:
         told: Details = {"cause": event.cause}
-        target = TaskState.KILLED.name
-        yield Move(event.job_id, span.first, span.last, WAITING, target, reason, told)
-    for move in ends_told(event.job_id, event.ends, TaskState.KILLED, record):
+        yield Move(event.job_id, span.first, span.last, WAITING, target.name, reason, told)
+    for move in ends_told(event.job_id, event.ends, target, record):
         move.metadata["cause"] = event.cause
         yield move
+
+
+def _killed(event: e.TasksKilled, record: Record) -> Iterator[Move]:
+    yield from _stopped(event, TaskState.KILLED, record)
+
+
+def _set_aside(event: e.TasksSetAside, record: Record) -> Iterator[Move]:
+    yield from _stopped(event, TaskState.QUARANTINED, record)
 
 
 def _unschedulable(event: e.TasksUnschedulable, record: Record) -> Iterator[Move]:
@@ -222,6 +232,7 @@ TELLERS: Final[dict[type[e.Event], Teller]] = {
     e.AttemptsReturned: _returned,
     e.TasksQuarantined: _quarantined,
     e.TasksKilled: _killed,
+    e.TasksSetAside: _set_aside,
     e.TasksUnschedulable: _unschedulable,
     e.TaskRescheduled: _rescheduled,
     e.TaskDue: _due,
