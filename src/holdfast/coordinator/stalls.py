@@ -6,7 +6,6 @@ the state and from what workers said last; both are looked at again and again, a
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from logging import getLogger
 from typing import Final
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.crews import LiveCrew
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.foresight import Foresight
+from holdfast.coordinator.lines import say
 from holdfast.coordinator.seats import Worker
 from holdfast.coordinator.settings import AUTO, Settings
 from holdfast.core import commands as c
@@ -34,8 +34,6 @@ from holdfast.scheduler.stalls import (
     left_waiting,
     stuck_sink,
 )
-
-log = getLogger("holdfast")
 
 ACTOR: Final = "stalls"
 PORTION: Final = 5_000
@@ -173,10 +171,7 @@ class Stalls:
         is_done = isinstance(decision, Accepted) and bool(decision.events)
         if is_done:
             self.recovered[stall.kind] += 1
-            log.info(
-                "a stalled attempt was ended",
-                extra={"event": "recovered", "stall": stall.kind, "attempt": stall.id},
-            )
+            say("recovered", stall=stall.kind, attempt=stall.id, actor=actor)
         return is_done
 
     def _look(self, now: Instant) -> Iterator[None]:
@@ -206,9 +201,8 @@ class Stalls:
 
     def _note(self, stall: Stall, found: dict[str, Stall], now: Instant) -> None:
         if stall.id not in self.found:
-            fields = {"event": "stall_found", "stall": stall.kind, "id": stall.id}
             age_s = (now - stall.since) / 1_000
-            log.warning("something hangs", extra={**fields, "age_s": age_s, "why": stall.why})
+            say("stall_found", stall=stall.kind, id=stall.id, age_s=age_s, why=stall.why)
         found.setdefault(stall.id, stall)
         if stall.lease_id and self._settings.stall_recovery == AUTO:
             found.pop(stall.id)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.core.command import Command
 from holdfast.core.commands_circuits import CIRCUIT_COMMANDS, CloseCircuit, OpenCircuit
+from holdfast.core.commands_decided import ASIDE_CAUSES, DECIDED_COMMANDS, SetAside
 from holdfast.core.commands_fleet import (
     ClearLimit,
     CordonWorker,
@@ -37,6 +38,7 @@ from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import JobSpec
 
 __all__ = [
+    "ASIDE_CAUSES",
     "COMMAND_TYPES",
     "EXISTING",
     "KEEP",
@@ -80,6 +82,7 @@ __all__ = [
     "RetryTasks",
     "RevokeToken",
     "SealJob",
+    "SetAside",
     "SetLimit",
     "SettleTies",
     "StartAttempts",
@@ -375,4 +378,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *OWED_COMMANDS,
     *CIRCUIT_COMMANDS,
     *STALL_COMMANDS,
+    *DECIDED_COMMANDS,
 )

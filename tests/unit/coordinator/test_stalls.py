@@ -83,11 +83,11 @@ class Yard:
         return [end for event in found if isinstance(event, kinds) for end in event.ends]
 
 
-def test_resolution_001_06_an_attempt_that_takes_an_hour_and_tells_nothing_is_alive() -> None:
+def test_resolution_001_06_an_attempt_that_takes_half_an_hour_and_tells_nothing_is_alive() -> None:
     yard = Yard()
     yard.submit()
     yard.begin()
-    yard.pass_time(3_600_000)
+    yard.pass_time(1_800_000)
     assert yard.state() is TaskState.RUNNING
     assert yard.stalls.current() == []
     assert yard.ends() == []
@@ -136,7 +136,7 @@ def test_001_87_stall_recovery_is_automatic_charged_and_delayed(
     assert yard.stalls.recovered == {"no_progress": 2}
 
 
-@pytest.mark.parametrize("timeout_ms", [20_000, 60_000, 1_800_000])
+@pytest.mark.parametrize("timeout_ms", [20_000, 60_000, 900_000])
 def test_001_88_timeout_tuning_decides_when_a_stall_is_one(timeout_ms: int) -> None:
     yard = Yard(Settings(stall_ms=timeout_ms, stall_recovery=ASK))
     yard.submit()
