@@ -37,6 +37,7 @@ from holdfast.core.commands_owed import (
     RetryEffects,
 )
 from holdfast.core.commands_schedules import SCHEDULE_COMMANDS
+from holdfast.core.commands_stalls import STALL_COMMANDS, RecoverStalled
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.placing import FAIL, After
 from holdfast.core.reports import Done, Failed, Released, Started
@@ -79,6 +80,7 @@ __all__ = [
     "PreemptAttempts",
     "PurgeTasks",
     "RearmLeases",
+    "RecoverStalled",
     "RegisterEndpoint",
     "ReleaseAttempts",
     "RemoveEndpoint",
@@ -383,5 +385,6 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *SCHEDULE_COMMANDS,
     *OWED_COMMANDS,
     *CIRCUIT_COMMANDS,
+    *STALL_COMMANDS,
     *DECIDED_COMMANDS,
 )
