@@ -67,7 +67,7 @@ def _told(event: e.AnyEvent, wanted: dict[int, Ending]) -> list[Outcome]:
     if isinstance(event, e.TasksUnschedulable):
         return _stopped(event.spans, event.reason, wanted)
     if isinstance(event, e.TasksPurged):
-        spans = [e.Span(one.index, one.index) for one in event.purged if one.index in wanted]
+        spans = [e.Span(one.index, one.index) for one in event.all if one.index in wanted]
         return _stopped(spans, f"given up: {event.reason}", wanted)
     return []
 

@@ -168,7 +168,7 @@ def _thread_in(told: Told, job_id: str, index: int) -> Position:
     """Where the last attempt had ended of a task that this record stopped while it waited."""
     for event in told.record.events:
         if isinstance(event, _STOPPING) and event.job_id == job_id:
-            for stopped in event.purged if isinstance(event, e.TasksPurged) else event.stopped:
+            for stopped in event.all if isinstance(event, e.TasksPurged) else event.stopped:
                 if stopped.index == index:
                     return stopped.previous
     return NOWHERE
@@ -213,7 +213,7 @@ def _stop_in(told: Told, job_id: str, index: int) -> str | None:
         if not isinstance(event, _STOPPING) or event.job_id != job_id:
             continue
         if isinstance(event, e.TasksPurged):
-            if any(one.index == index for one in event.purged):
+            if any(one.index == index for one in event.all):
                 return PURGED
         elif any(s.first <= index <= s.last for s in event.spans):
             return event.reason if isinstance(event, e.TasksUnschedulable) else event.cause

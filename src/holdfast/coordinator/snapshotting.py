@@ -147,7 +147,7 @@ def _pointed_at(record: Record, state: State) -> Iterator[int]:
         elif isinstance(event, e.TasksUnschedulable):
             yield from (stopped.previous for stopped in event.stopped)
         elif isinstance(event, e.TasksPurged):
-            yield from (purged.previous for purged in event.purged)
+            yield from (given_up.previous for given_up in event.all)
 
 
 def drop_history(source: Log, made: Made, archive: Path | None) -> None:

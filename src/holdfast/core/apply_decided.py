@@ -1,7 +1,5 @@
 """Folds of what was decided of tasks that have ended, and of the note that one was forced."""
 
-from typing import Final
-
 from holdfast.core import events as e
 from holdfast.core.apply_ends import impossible
 from holdfast.core.errors import ImpossibleEvent
@@ -10,23 +8,18 @@ from holdfast.core.job import Job, columns, is_finished, let_go_of_payloads
 from holdfast.core.state import State
 from holdfast.core.task import GIVEN_UP, GIVEN_UP_UNPLACED, TaskState
 
-_CELL_AFTER: Final = {
-    int(TaskState.QUARANTINED): GIVEN_UP,
-    int(TaskState.UNSCHEDULABLE): GIVEN_UP_UNPLACED,
-}
-
 
 def tasks_purged(state: State, event: e.TasksPurged, position: Position, at: Instant) -> None:
     job = state.job_of(event.job_id)
     _check(job, event)
     _, ends = columns(job)
-    for one in event.purged:
-        cell = job.states[one.index]
-        job.quarantined -= cell == TaskState.QUARANTINED
-        job.states[one.index] = _CELL_AFTER[cell]
-        ends[one.index] = position
-        if job.payloads is not None:
-            job.payloads[one.index] = None
+    for cell, given_up in ((GIVEN_UP, event.purged), (GIVEN_UP_UNPLACED, event.unplaced)):
+        for one in given_up:
+            job.states[one.index] = cell
+            ends[one.index] = position
+            if job.payloads is not None:
+                job.payloads[one.index] = None
+    job.quarantined -= len(event.purged)
     if is_finished(job):
         # It is as old as its end: giving its tasks up does not keep it in memory any longer.
         let_go_of_payloads(job)
@@ -36,12 +29,14 @@ def tasks_purged(state: State, event: e.TasksPurged, position: Position, at: Ins
 
 def _check(job: Job, event: e.TasksPurged) -> None:
     """Each once, each waiting for an operator, each with the place where it ended."""
-    if len({one.index for one in event.purged}) != len(event.purged):
+    if len({one.index for one in event.all}) != len(event.all):
         raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
-    for one in event.purged:
-        known = 0 <= one.index < job.count and job.states[one.index] in _CELL_AFTER
-        if not known or job.ends is None or job.ends[one.index] != one.previous:
-            raise impossible(job, one.index, event)
+    sources = ((TaskState.QUARANTINED, event.purged), (TaskState.UNSCHEDULABLE, event.unplaced))
+    for cell, given_up in sources:
+        for one in given_up:
+            known = 0 <= one.index < job.count and job.states[one.index] == cell
+            if not known or job.ends is None or job.ends[one.index] != one.previous:
+                raise impossible(job, one.index, event)
 
 
 def task_forced(state: State, event: e.TaskForced, position: Position, at: Instant) -> None:

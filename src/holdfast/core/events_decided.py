@@ -21,13 +21,18 @@ class TasksSetAside(Event, frozen=True, kw_only=True):
 
 
 class TasksPurged(Event, frozen=True, kw_only=True):
-    """Tasks that waited for an operator were given up: they are KILLED and never come back. Each
-    is named with where it had ended, so that its history stays a chain. How their job ended stays
-    as it was."""
+    """Tasks that waited for an operator were given up: they are KILLED and never come back. Those
+    of `purged` were in quarantine, those of `unplaced` unschedulable; each is named with where it
+    had ended, so that its history stays a chain. How their job ended stays as it was."""
 
     job_id: JobId
     purged: tuple[Stopped, ...]
+    unplaced: tuple[Stopped, ...]
     reason: str
+
+    @property
+    def all(self) -> tuple[Stopped, ...]:
+        return self.purged + self.unplaced
 
 
 class TaskForced(Event, frozen=True, kw_only=True):

@@ -277,7 +277,7 @@ def _snapshot_installed(event: e.SnapshotInstalled, record: Record) -> Iterator[
 
 def _tasks_purged(event: e.TasksPurged, record: Record) -> Iterator[Action]:
     told: Details = {"reason": event.reason}
-    yield from ranges("task_purged", event.job_id, [(s.index, s.index, told) for s in event.purged])
+    yield from ranges("task_purged", event.job_id, [(s.index, s.index, told) for s in event.all])
 
 
 def _task_forced(event: e.TaskForced, record: Record) -> Iterator[Action]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from holdfast.core import events as e
 from holdfast.core.ids import Instant, task_name
 from holdfast.core.record import Record
-from holdfast.core.seen import LEASED, RUNNING
+from holdfast.core.seen import LEASED, QUARANTINED, RUNNING, UNSCHEDULABLE
 from holdfast.core.violation import Finding
 
 ASIDE_FOR = ("operator", "dependency", "unknown")
@@ -42,9 +42,13 @@ def _waiting(watch: Any, event: e.TasksSetAside) -> Iterator[Finding]:
 
 def _purged(watch: Any, event: e.TasksPurged, at: Instant) -> Iterator[Finding]:
     """J3: what is given up was waiting for an operator, and is never sent back."""
-    for one in event.purged:
-        yield from watch.move(event, event.job_id, one.index)
-        watch.task(event.job_id, one.index).by_person = True
+    for source, given_up in ((QUARANTINED, event.purged), (UNSCHEDULABLE, event.unplaced)):
+        for one in given_up:
+            seen = watch.task(event.job_id, one.index)
+            if seen.state != source:
+                yield task_name(event.job_id, one.index), f"J3 it was given up from {seen.state}"
+            yield from watch.move(event, event.job_id, one.index)
+            seen.by_person = True
 
 
 def unforced(watch: Any, record: Record) -> Iterator[Finding]:

@@ -38,7 +38,7 @@ def test_what_is_given_up_is_killed_and_holds_its_job_no_more() -> None:
     place = (world.state.jobs[JOB].ends or ())[1]
     (event,) = world.did(purge(0, 1))
     assert event == e.TasksPurged(
-        job_id=JOB, purged=(e.Stopped(Index(1), Position(place)),), reason="old"
+        job_id=JOB, purged=(e.Stopped(Index(1), Position(place)),), unplaced=(), reason="old"
     )
     job = world.state.jobs[JOB]
     assert state_of(job, Index(1)) is TaskState.KILLED
@@ -122,17 +122,19 @@ def test_what_cannot_be_given_up_is_refused(command: c.PurgeTasks, code: Reason)
 def test_an_impossible_purge_changes_nothing(purged: tuple[e.Stopped, ...]) -> None:
     world = failed()
     before = world.fingerprint()
-    event = e.TasksPurged(job_id=JOB, purged=purged, reason="old")
+    event = e.TasksPurged(job_id=JOB, purged=purged, unplaced=(), reason="old")
     with pytest.raises(ImpossibleEvent):
         world.append(Record(world.now, "Test", "test", "", "", (event,)))
     assert world.fingerprint() == before
 
 
-def test_a_task_given_up_twice_over_is_impossible() -> None:
+@pytest.mark.parametrize("keeps", [True, False], ids=["twice over", "from elsewhere"])
+def test_a_task_given_up_twice_over_or_from_elsewhere_is_impossible(keeps: bool) -> None:
     world = failed()
     (event,) = failed().did(purge(1))
     assert isinstance(event, e.TasksPurged)
-    twice = msgspec.structs.replace(event, purged=event.purged * 2)
+    purged = event.purged if keeps else ()
+    twice = msgspec.structs.replace(event, purged=purged, unplaced=event.purged)
     with pytest.raises(ImpossibleEvent):
         world.append(Record(world.now, "Test", "test", "", "", (twice,)))
 

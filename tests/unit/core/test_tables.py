@@ -74,7 +74,10 @@ def put_aside(*ends: e.End, spans: tuple[e.Span, ...] = ()) -> e.TasksSetAside:
 
 def a_purge(stage: Stage) -> e.TasksPurged:
     ends = stage.world.state.jobs[JOB].ends or (NOWHERE,)
-    return e.TasksPurged(job_id=JOB, purged=(e.Stopped(Index(0), Position(ends[0])),), reason="x")
+    named = (e.Stopped(Index(0), Position(ends[0])),)
+    if stage.state is TaskState.UNSCHEDULABLE:
+        return e.TasksPurged(job_id=JOB, purged=(), unplaced=named, reason="x")
+    return e.TasksPurged(job_id=JOB, purged=named, unplaced=(), reason="x")
 
 
 def a_setting_aside(stage: Stage) -> e.TasksSetAside:

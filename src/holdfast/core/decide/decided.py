@@ -1,7 +1,6 @@
 """What an operator, or a repair, decides of single tasks against the run of things."""
 
 from collections.abc import Iterable
-from typing import Final
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -14,8 +13,6 @@ from holdfast.core.ids import Index, Instant, Position
 from holdfast.core.job import Job, state_of
 from holdfast.core.state import State
 from holdfast.core.task import FINISHED, TaskState
-
-WAIT_FOR_OPERATOR: Final = (TaskState.QUARANTINED, TaskState.UNSCHEDULABLE)
 
 
 def set_aside(state: State, command: c.SetAside, now: Instant) -> Decision:
@@ -56,16 +53,22 @@ def purge(state: State, command: c.PurgeTasks, now: Instant) -> Decision:
         if not 0 <= index < job.count:
             return no_task(job, index)
     named = range(job.count) if job.spec.placing.gang and command.indices else command.indices
-    ends = job.ends or ()
-    purged = tuple(
-        e.Stopped(index, Position(ends[index]))
-        for index in map(Index, sorted(set(named)))
-        if job.states[index] in WAIT_FOR_OPERATOR
+    indices = [Index(index) for index in sorted(set(named))]
+    event = e.TasksPurged(
+        job_id=job.job_id,
+        purged=_ends_of(job, indices, TaskState.QUARANTINED),
+        unplaced=_ends_of(job, indices, TaskState.UNSCHEDULABLE),
+        reason=command.reason,
     )
-    if not purged:
-        return Accepted((), 0)
-    event = e.TasksPurged(job_id=job.job_id, purged=purged, reason=command.reason)
-    return Accepted((event,), len(purged))
+    return Accepted((event,), len(event.all)) if event.all else Accepted((), 0)
+
+
+def _ends_of(job: Job, indices: Iterable[Index], state: TaskState) -> tuple[e.Stopped, ...]:
+    """Where those of the tasks ended that are in this state."""
+    ends = job.ends or ()
+    return tuple(
+        e.Stopped(index, Position(ends[index])) for index in indices if job.states[index] == state
+    )
 
 
 def put_aside(
