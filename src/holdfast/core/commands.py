@@ -21,6 +21,7 @@ from holdfast.core.commands_fleet import (
     SetLimit,
     UncordonWorker,
 )
+from holdfast.core.commands_lineage import LINEAGE_COMMANDS, ForkLog, ResumeLog
 from holdfast.core.commands_owed import (
     OWED_COMMANDS,
     ConfirmDeliveries,
@@ -55,6 +56,7 @@ __all__ = [
     "FailAttempt",
     "FailDelivery",
     "Finished",
+    "ForkLog",
     "GrantGang",
     "GrantLeases",
     "InstallSnapshot",
@@ -73,6 +75,7 @@ __all__ = [
     "ReleaseAttempts",
     "RemoveEndpoint",
     "RescheduleTask",
+    "ResumeLog",
     "ResumeQueue",
     "RetryEffects",
     "RetryTasks",
@@ -372,4 +375,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *SCHEDULE_COMMANDS,
     *OWED_COMMANDS,
     *CIRCUIT_COMMANDS,
+    *LINEAGE_COMMANDS,
 )

@@ -31,6 +31,7 @@ from holdfast.core.events_fleet import (
     WorkerCordoned,
     WorkerUncordoned,
 )
+from holdfast.core.events_lineage import LogForked, LogResumed
 from holdfast.core.events_owed import (
     DeliveryFailed,
     EffectsDelivered,
@@ -116,7 +117,9 @@ __all__ = [
     "LeasesRearmed",
     "LimitCleared",
     "LimitSet",
+    "LogForked",
     "LogOpened",
+    "LogResumed",
     "Parked",
     "QueuePaused",
     "QueueResumed",
@@ -208,6 +211,8 @@ AnyEvent = (
     | CircuitHalfOpened
     | CircuitProbed
     | CircuitClosed
+    | LogForked
+    | LogResumed
 )
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)

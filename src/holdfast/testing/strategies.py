@@ -18,6 +18,7 @@ from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import NO_LIMIT, JobSpec, RetryPolicy
 from holdfast.testing import strategies_circuits as circuits
 from holdfast.testing import strategies_fleet as fleet
+from holdfast.testing import strategies_lineage as lineage
 from holdfast.testing import strategies_owed as owed
 from holdfast.testing import strategies_schedules as schedules
 from holdfast.testing import strategies_ties as ties
@@ -302,11 +303,14 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.DiscardEffects: owed.discard_effects,
     c.OpenCircuit: circuits.open_circuit,
     c.CloseCircuit: circuits.close_circuit,
+    c.ForkLog: lineage.fork_log,
+    c.ResumeLog: lineage.resume_log,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (
     c.GrantLeases, c.GrantLeases, c.GrantLeases, c.GrantLeases, c.StartAttempts, c.StartAttempts,
     c.CommitTasks, c.FailAttempt, c.FailAttempt, c.ConfirmDeliveries, c.ExtendLeases, c.RetryTasks,
     c.SettleTies, c.GrantGang, c.CommitGang, c.CloseCircuit,
+    c.ResumeLog,
 )  # fmt: skip
 _WEIGHTED: Final[tuple[type[c.Command], ...]] = (*MAKERS, *_FREQUENT, *_FREQUENT, *_FREQUENT)

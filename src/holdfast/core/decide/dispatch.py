@@ -11,6 +11,7 @@ from holdfast.core.decide import (
     fleet,
     gangs,
     jobs,
+    lineage,
     opening,
     operator,
     owed,
@@ -74,6 +75,8 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.DiscardEffects: owed.discard,
     c.OpenCircuit: circuits.open_circuit,
     c.CloseCircuit: circuits.close_circuit,
+    c.ForkLog: lineage.fork_log,
+    c.ResumeLog: lineage.resume_log,
 }
 
 
