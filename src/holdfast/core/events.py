@@ -16,6 +16,7 @@ from holdfast.core.events_circuits import (
     CircuitOpened,
     CircuitProbed,
 )
+from holdfast.core.events_decided import TasksSetAside
 from holdfast.core.events_fleet import (
     EndpointRegistered,
     EndpointRemoved,
@@ -145,10 +146,12 @@ __all__ = [
     "TasksKilled",
     "TasksQuarantined",
     "TasksRetried",
+    "TasksSetAside",
     "TasksUnschedulable",
     "TokenIssued",
     "TokenRevoked",
     "TokensExpired",
+    "WithEnds",
     "WorkerCordoned",
     "WorkerLost",
     "WorkerUncordoned",
@@ -211,8 +214,12 @@ AnyEvent = (
     | CircuitHalfOpened
     | CircuitProbed
     | CircuitClosed
+    | TasksSetAside
     | LogForked
     | LogResumed
 )
+
+WithEnds = AttemptsReturned | TasksQuarantined | TasksKilled | TasksSetAside
+"""The events that tell of attempts which ended without a commit."""
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)
