@@ -16,6 +16,7 @@ from holdfast.coordinator.ports import NoFaults
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
+from holdfast.coordinator.stalls import Stalls
 from holdfast.coordinator.taking import Taken, take_folder
 from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.coordinator.unplaced import Unplaced
@@ -52,10 +53,12 @@ class Embedded:
         )
         self._fleet = FleetNotes(self.log.path, self.coordinator, self.exchanges)
         unplaced = Unplaced(self.coordinator, self.exchanges)
+        self.stalls = Stalls(self.coordinator, self.exchanges, settings)
         keep = settings.keep_finished
         self.engine.hooks.extend(
             (
                 Ticker(self.coordinator, keep_finished=keep, unplaced=unplaced),
+                self.stalls,
                 Clockwork(self.coordinator),
                 self._fleet,
                 Rounds(self.coordinator, self.exchanges),
