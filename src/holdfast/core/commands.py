@@ -28,6 +28,7 @@ from holdfast.core.commands_fleet import (
     SetLimit,
     UncordonWorker,
 )
+from holdfast.core.commands_lineage import LINEAGE_COMMANDS, ForkLog, ResumeLog
 from holdfast.core.commands_owed import (
     OWED_COMMANDS,
     ConfirmDeliveries,
@@ -65,6 +66,7 @@ __all__ = [
     "FailDelivery",
     "Finished",
     "ForceTask",
+    "ForkLog",
     "GrantGang",
     "GrantLeases",
     "InstallSnapshot",
@@ -85,6 +87,7 @@ __all__ = [
     "ReleaseAttempts",
     "RemoveEndpoint",
     "RescheduleTask",
+    "ResumeLog",
     "ResumeQueue",
     "RetryEffects",
     "RetryTasks",
@@ -387,4 +390,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *CIRCUIT_COMMANDS,
     *STALL_COMMANDS,
     *DECIDED_COMMANDS,
+    *LINEAGE_COMMANDS,
 )
