@@ -4,17 +4,14 @@ The second process reads the folder as anyone may, so the coordinator never paus
 is dropped before the snapshot is verified, installed and recorded in the log itself.
 """
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from logging import getLogger
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
+from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.keeping import kept_records
 from holdfast.coordinator.recovery import recover
 from holdfast.coordinator.settings import Settings
@@ -25,13 +22,14 @@ from holdfast.core.ids import Instant, Position
 from holdfast.core.invariants import check
 from holdfast.wal import (
     WAL_FOLDER,
-    FolderReader,
+    Disk,
     Log,
     RealDisk,
     clear_leftovers,
     drop_snapshots,
     read_folder,
     segment_paths,
+    size_of,
     snapshot_paths,
     write_kept,
     write_snapshot,
@@ -41,7 +39,7 @@ log = getLogger("holdfast")
 
 KEPT_SNAPSHOTS = 2
 
-TROUBLES = (OSError, OperatingError, subprocess.SubprocessError, msgspec.MsgspecError)
+TROUBLES = (OSError, OperatingError)
 """What may go wrong with a snapshot and harms nothing: the log still has everything."""
 
 
@@ -53,19 +51,19 @@ class Made(Struct, frozen=True):
     drop_before: int
 
 
-class Course(Struct, frozen=True):
-    """What the second process is asked to do."""
+class Course(Struct, frozen=True, tag="snapshot"):
+    """The errand: a snapshot of the folder at a position."""
 
     folder: str
     position: int
     history_bytes: int | None
 
 
-def make_snapshot(course: Course) -> Made:
+def make_snapshot(course: Course, disk: Disk | None = None) -> Made:
     """Replay to `position`, check everything, write, and read it back. Runs in its own process."""
-    folder, disk = Path(course.folder), RealDisk()
-    reader = read_folder(folder)
-    state = recover(reader, folder, until=course.position)
+    folder, disk = Path(course.folder), disk or RealDisk()
+    reader = read_folder(folder, disk=disk)
+    state = recover(reader, folder, disk=disk, until=course.position)
     if state.position != course.position:
         raise BrokenInvariant(f"the log ends at {state.position}, before {course.position}")
     violations = check(state)
@@ -78,7 +76,7 @@ def make_snapshot(course: Course) -> Made:
     chain = reader.chain_after(state.position)
     if chain is None:
         raise BrokenInvariant(f"no frame ends at position {state.position}")
-    drop_before = _drop_before(folder, reader, course)
+    drop_before = _drop_before(disk, folder, course)
     # Also what an earlier snapshot kept: its file goes with it.
     before = max(drop_before, reader.oldest)
     if before > 1:
@@ -89,18 +87,24 @@ def make_snapshot(course: Course) -> Made:
     return Made(state.position, state_hash, drop_before)
 
 
-def _drop_before(folder: Path, reader: FolderReader, course: Course) -> int:
+def _drop_before(disk: Disk, folder: Path, course: Course) -> int:
     """The first position to keep: the last snapshot but one stays replayable, and at least so
     many bytes of history stay to look back on."""
-    snapshots = snapshot_paths(RealDisk(), folder)
+    snapshots = snapshot_paths(disk, folder)
     if course.history_bytes is None or not snapshots:
         return 0
     kept = 0
-    for path in reversed(segment_paths(RealDisk(), folder / WAL_FOLDER)):
+    for path in reversed(segment_paths(disk, folder / WAL_FOLDER)):
         if kept >= course.history_bytes:
             return min(int(path.stem) + 1, int(snapshots[-1].stem))
-        kept += path.stat().st_size
+        kept += size_of(disk, path)
     return 0
+
+
+def drop_history(source: Log, made: Made, archive: Path | None) -> None:
+    """Let go of the segments that a recorded snapshot stands for."""
+    if made.drop_before:
+        source.drop_segments(made.drop_before, archive)
 
 
 class Snapshotter:
@@ -113,8 +117,10 @@ class Snapshotter:
         settings: Settings,
         written: Callable[[], int],
         install: Callable[[c.InstallSnapshot], None],
+        desk: Desk,
     ) -> None:
         self.last_error = ""
+        self._desk = desk
         self._folder = folder
         self._log = source
         self.settings = settings
@@ -122,8 +128,6 @@ class Snapshotter:
         self._install = install
         self._covered = 0
         self._thread: threading.Thread | None = None
-        self._child: subprocess.Popen[bytes] | None = None
-        self._leaving = False
 
     def step(self, now: Instant) -> None:
         if self._written() - self._covered < self.settings.snapshot_bytes:
@@ -138,23 +142,20 @@ class Snapshotter:
         return Instant(0)
 
     def finish(self, patience_s: float) -> None:
-        """Wait a while for a snapshot under way, then end its process: a later opening makes one
-        again, and leaving must not take as long as a replay."""
-        if self._thread is None:
-            return
-        self._thread.join(patience_s)
-        self._leaving = True
-        child = self._child
-        if self._thread.is_alive() and child is not None:
-            child.kill()
-        self._thread.join()
+        """Wait a while for a snapshot under way, then leave the desk: a later opening makes one
+        again."""
+        if self._thread is not None:
+            self._thread.join(patience_s)
+        self._desk.leave()
+        if self._thread is not None:
+            self._thread.join()
 
     def make(self) -> Made | None:
         """One snapshot of everything durable now; None where it failed, which harms nothing."""
         course = Course(str(self._folder), self._log.durable, self.settings.history_bytes)
         try:
             clear_leftovers(RealDisk(), self._folder)
-            made = self._in_second_process(course)
+            made = self._desk.run(course, Made)
             # Returns when the record is durable: only then may anything be dropped.
             self._install(c.InstallSnapshot(at_position=made.position, state_hash=made.state_hash))
         except TROUBLES as error:
@@ -166,8 +167,7 @@ class Snapshotter:
     def _let_go(self, made: Made) -> None:
         """Drop what the snapshot stands for. What stays is tried again after the next one."""
         try:
-            if made.drop_before:
-                self._log.drop_segments(made.drop_before, self.settings.archive)
+            drop_history(self._log, made, self.settings.archive)
         except TROUBLES as error:
             self._tell("old history could not be let go of: %s", error)
         try:
@@ -177,31 +177,5 @@ class Snapshotter:
 
     def _tell(self, message: str, error: Exception) -> None:
         self.last_error = str(error)
-        if not self._leaving:
+        if not self._desk.leaving:
             log.warning(message, self.last_error)
-
-    def _in_second_process(self, course: Course) -> Made:
-        """What the second process answered. It is ended when the folder is left meanwhile."""
-        child = _second_process()
-        self._child = child
-        if self._leaving:
-            child.kill()
-        told, said = child.communicate(msgspec.json.encode(course))
-        if child.returncode:
-            last = said.decode(errors="replace").strip().splitlines()[-1:]
-            raise subprocess.SubprocessError("".join(last) or f"exit code {child.returncode}")
-        return msgspec.json.decode(told, type=Made)
-
-
-def _second_process() -> "subprocess.Popen[bytes]":
-    package_root = str(Path(__file__).parents[2])
-    found = os.environ.get("PYTHONPATH")
-    path = package_root if not found else f"{package_root}{os.pathsep}{found}"
-    return subprocess.Popen(
-        [sys.executable, "-m", "holdfast.coordinator.snapshotter"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path},
-        start_new_session=True,
-    )

@@ -17,14 +17,15 @@ import traceback
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.recovery import recover
 from holdfast.coordinator.settings import Settings
-from holdfast.coordinator.snapshotting import Course, Made, Snapshotter, make_snapshot
+from holdfast.coordinator.snapshotting import Course, Snapshotter, make_snapshot
 from holdfast.core import commands as c
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.record import Record, encode_record
@@ -32,6 +33,8 @@ from holdfast.core.state import State
 from holdfast.testing.strategies import any_command, pass_time
 from holdfast.testing.world import START, World
 from holdfast.wal import FileLog, RealDisk
+
+T = TypeVar("T")
 
 SEGMENT_BYTES: Final = 8 * 1024
 HISTORY_BYTES: Final = 2 * SEGMENT_BYTES
@@ -94,11 +97,14 @@ class WrittenWorld(World):
         return Promise(position, self.file.head.hex(), self.fingerprint())
 
 
-class InPlace(Snapshotter):
+class InPlace(Desk):
     """Makes snapshots in this very process, where whoever breaks things can see each step."""
 
-    def _in_second_process(self, course: Course) -> Made:
-        return make_snapshot(course)
+    def run(self, errand: Struct, answer: type[T], *, patience_s: float | None = None) -> T:
+        made = make_snapshot(errand) if isinstance(errand, Course) else None
+        if not isinstance(made, answer):
+            raise BrokenInvariant(f"{errand} is no errand for this desk")
+        return made
 
 
 class Scribe:
@@ -111,8 +117,9 @@ class Scribe:
     def write(self) -> None:
         """Frames of a random history, a snapshot now and then, and a closing now and then."""
         world, dice, folder = self._world, self._dice, Path(self._order.folder)
-        snapshotter = InPlace(
-            folder, world.file, Settings(history_bytes=HISTORY_BYTES), lambda: 0, self._install
+        settings = Settings(history_bytes=HISTORY_BYTES)
+        snapshotter = Snapshotter(
+            folder, world.file, settings, lambda: 0, self._install, InPlace()
         )
         for number in range(1, self._order.frames + 1):
             wanted = dice.randint(1, RECORDS_MOST)

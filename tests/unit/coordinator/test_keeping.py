@@ -4,6 +4,7 @@ from pathlib import Path
 
 from holdfast.coordinator.keeping import ENDS
 from holdfast.coordinator.settings import Settings
+from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.core import events as e
 from holdfast.core.spec import JobSpec
 from holdfast.testing.scribe import SEGMENT_BYTES, InPlace, WrittenWorld
@@ -18,8 +19,9 @@ def test_the_past_of_a_task_is_kept_though_its_last_end_points_from_history_that
     """The chain of a task leads from what memory points at, in history that stays, into history
     that goes. Were that let go of, the next snapshot could not be made, nor any after it."""
     world = WrittenWorld(tmp_path)
-    snapshotter = InPlace(
-        tmp_path, world.file, Settings(history_bytes=SEGMENT_BYTES), lambda: 0, world.did
+    settings = Settings(history_bytes=SEGMENT_BYTES)
+    snapshotter = Snapshotter(
+        tmp_path, world.file, settings, lambda: 0, world.did, InPlace()
     )
     world.submit("long", spec=PATIENT)
 
