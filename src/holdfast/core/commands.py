@@ -13,7 +13,10 @@ from holdfast.core.commands_decided import (
     ASIDE_CAUSES,
     DECIDED_COMMANDS,
     ForceTask,
+    Picked,
+    PurgeQuarantined,
     PurgeTasks,
+    RetryQuarantined,
     SetAside,
 )
 from holdfast.core.commands_fleet import (
@@ -79,7 +82,9 @@ __all__ = [
     "OpenLog",
     "ParkEffects",
     "PauseQueue",
+    "Picked",
     "PreemptAttempts",
+    "PurgeQuarantined",
     "PurgeTasks",
     "RearmLeases",
     "RecoverStalled",
@@ -90,6 +95,7 @@ __all__ = [
     "ResumeLog",
     "ResumeQueue",
     "RetryEffects",
+    "RetryQuarantined",
     "RetryTasks",
     "RevokeToken",
     "SealJob",
