@@ -21,6 +21,7 @@ from holdfast.api import (
     limiting,
     logs,
     metrics,
+    quarantine,
     queues,
     results,
     schedules,
@@ -44,6 +45,7 @@ EXCHANGE_BYTES: Final = 8 * 1024 * 1024
 BUNDLE_BYTES: Final = 4 * 1024 * 1024 * 1024
 RESULT_BYTES: Final = 4 * 1024 * 1024 * 1024
 """More than any server takes: what one does take is the setting of its store."""
+CASES: Final = "reason job fingerprint older_than name cursor"
 HTML: Final = "text/html; charset=utf-8"
 
 
@@ -100,6 +102,13 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/tasks/{job}/{index}/history", "read", tasks.history),
     _post("/tasks/{job}/{index}/cancel", "cancel", tasks.cancel, bodies.Reason),
     _post("/tasks/{job}/{index}/reschedule", "operator", tasks.reschedule, bodies.Reschedule),
+    _post("/tasks/{job}/{index}/force", "operator", quarantine.force, bodies.Force),
+    _get("/quarantine", "read", quarantine.list_cases, f"{CASES} limit"),
+    _get("/quarantine/groups", "read", quarantine.list_groups, CASES),
+    _get("/quarantine/stats", "read", quarantine.stats, CASES),
+    _post("/quarantine/retry", "operator", quarantine.retry, bodies.ChosenCases),
+    _post("/quarantine/purge", "operator", quarantine.purge, bodies.ChosenCases),
+    _get("/quarantine/{job}/{index}", "read", quarantine.show),
     _get("/effects", "read", effects.list_effects, "state sink job kind limit cursor"),
     _get("/effects/{job}/{entry}", "read", effects.show),
     _post("/effects/retry", "operator", effects.retry, bodies.ChosenEffects),
