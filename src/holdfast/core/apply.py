@@ -95,6 +95,7 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.CircuitHalfOpened: apply_circuits.half_opened,
     e.CircuitProbed: apply_circuits.probed,
     e.CircuitClosed: apply_circuits.closed,
+    e.TasksSetAside: apply_ends.tasks_set_aside,
 }
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.core.command import Command
 from holdfast.core.commands_circuits import CIRCUIT_COMMANDS, CloseCircuit, OpenCircuit
+from holdfast.core.commands_decided import ASIDE_CAUSES, DECIDED_COMMANDS, SetAside
 from holdfast.core.commands_fleet import (
     ClearLimit,
     CordonWorker,
@@ -36,6 +37,7 @@ from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import JobSpec
 
 __all__ = [
+    "ASIDE_CAUSES",
     "COMMAND_TYPES",
     "EXISTING",
     "KEEP",
@@ -78,6 +80,7 @@ __all__ = [
     "RetryTasks",
     "RevokeToken",
     "SealJob",
+    "SetAside",
     "SetLimit",
     "SettleTies",
     "StartAttempts",
@@ -372,4 +375,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *SCHEDULE_COMMANDS,
     *OWED_COMMANDS,
     *CIRCUIT_COMMANDS,
+    *DECIDED_COMMANDS,
 )

@@ -16,6 +16,7 @@ from holdfast.core.events_circuits import (
     CircuitOpened,
     CircuitProbed,
 )
+from holdfast.core.events_decided import TasksSetAside
 from holdfast.core.events_fleet import (
     EndpointRegistered,
     EndpointRemoved,
@@ -142,10 +143,12 @@ __all__ = [
     "TasksKilled",
     "TasksQuarantined",
     "TasksRetried",
+    "TasksSetAside",
     "TasksUnschedulable",
     "TokenIssued",
     "TokenRevoked",
     "TokensExpired",
+    "WithEnds",
     "WorkerCordoned",
     "WorkerLost",
     "WorkerUncordoned",
@@ -208,6 +211,10 @@ AnyEvent = (
     | CircuitHalfOpened
     | CircuitProbed
     | CircuitClosed
+    | TasksSetAside
 )
+
+WithEnds = AttemptsReturned | TasksQuarantined | TasksKilled | TasksSetAside
+"""The events that tell of attempts which ended without a commit."""
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)

@@ -29,6 +29,7 @@ from holdfast.core.seen import (
 )
 from holdfast.core.violation import Finding, Violation, found
 from holdfast.core.watch_circuits import CIRCUIT_JUDGES, SeenCircuit, retried, unguarded
+from holdfast.core.watch_decided import DECIDED_JUDGES
 from holdfast.core.watch_owed import OWED_JUDGES, owes, unsettled
 from holdfast.core.watch_schedules import SCHEDULE_JUDGES, SeenSchedule
 
@@ -276,7 +277,7 @@ EndsEvent = e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled
 
 def _ended(watch: Watch, event: EndsEvent, at: Instant) -> Iterator[Finding]:
     """B2: an end charges one budget or none, once. B4: a spent budget is quarantine, at once, and
-    nothing else is."""
+    nothing else is but what a recorded decision put there."""
     for end in event.ends:
         seen, name = watch.task(event.job_id, end.index), task_name(event.job_id, end.index)
         yield from watch.move(event, event.job_id, end.index)
@@ -390,4 +391,5 @@ JUDGES: Final[dict[type[e.Event], Judge]] = {
     **SCHEDULE_JUDGES,
     **OWED_JUDGES,
     **CIRCUIT_JUDGES,
+    **DECIDED_JUDGES,
 }

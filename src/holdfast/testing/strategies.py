@@ -17,6 +17,7 @@ from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import NO_LIMIT, JobSpec, RetryPolicy
 from holdfast.testing import strategies_circuits as circuits
+from holdfast.testing import strategies_decided as decided
 from holdfast.testing import strategies_fleet as fleet
 from holdfast.testing import strategies_owed as owed
 from holdfast.testing import strategies_schedules as schedules
@@ -302,6 +303,7 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.DiscardEffects: owed.discard_effects,
     c.OpenCircuit: circuits.open_circuit,
     c.CloseCircuit: circuits.close_circuit,
+    c.SetAside: decided.set_aside,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (

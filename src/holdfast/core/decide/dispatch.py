@@ -8,6 +8,7 @@ from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
 from holdfast.core.decide import (
     circuits,
+    decided,
     fleet,
     gangs,
     jobs,
@@ -74,6 +75,7 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.DiscardEffects: owed.discard,
     c.OpenCircuit: circuits.open_circuit,
     c.CloseCircuit: circuits.close_circuit,
+    c.SetAside: decided.set_aside,
 }
 
 
