@@ -1,6 +1,7 @@
 """The rows of the SQL projection that come from the records: what happened, as far as is kept."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -11,11 +12,15 @@ from holdfast.core import events as e
 from holdfast.core.attempt import AttemptStatus
 from holdfast.core.ids import NEVER, attempt_name, task_name
 from holdfast.core.job import state_of
+from holdfast.core.moves import moves_of
 from holdfast.core.state import State
 from holdfast.core.task import TaskState
 from holdfast.core.transactions import transaction_of
 
-_ENDING = e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled
+_time = lru_cache(maxsize=4_096)(rfc3339)
+"""Many attempts begin and end within one millisecond."""
+
+_ENDING = e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled | e.TasksSetAside
 
 
 def attempt_rows(reading: Reading) -> Iterator[Row]:
@@ -82,6 +87,25 @@ def action_rows(reading: Reading) -> Iterator[Row]:
             yield int(told.position), place, action.action, action.entity, details
 
 
+def transition_rows(reading: Reading) -> Iterator[Row]:
+    for told in _kept(reading):
+        for place, move in enumerate(moves_of(told.record)):
+            yield (
+                int(told.position),
+                place,
+                _time(told.wall(told.record.at)),
+                move.job_id,
+                move.first,
+                move.last,
+                move.source,
+                move.target,
+                move.reason or None,
+                told.record.actor,
+                move.metadata.get("attempt"),
+                move.metadata.get("worker"),
+            )
+
+
 def _kept(reading: Reading) -> Iterator[Told]:
     return reading.records(0, int(reading.state.position))
 
@@ -121,8 +145,8 @@ def _ended(
         *how,
         worker,
         int(fate.lease_id),
-        time_of(fate.started_at, told.wall),
-        rfc3339(told.wall(at)),
+        None if fate.started_at == NEVER else _time(told.wall(fate.started_at)),
+        _time(told.wall(at)),
         None if fate.started_at == NEVER else at - fate.started_at,
         *what,
         int(told.position),
