@@ -4,18 +4,15 @@ The second process reads the folder as anyone may, so the coordinator never paus
 is dropped before the snapshot is verified, installed and recorded in the log itself.
 """
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from logging import getLogger
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
+from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.recovery import recover
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
@@ -47,7 +44,7 @@ log = getLogger("holdfast")
 
 KEPT_SNAPSHOTS = 2
 
-TROUBLES = (OSError, OperatingError, subprocess.SubprocessError, msgspec.MsgspecError)
+TROUBLES = (OSError, OperatingError)
 """What may go wrong with a snapshot and harms nothing: the log still has everything."""
 
 
@@ -59,8 +56,8 @@ class Made(Struct, frozen=True):
     drop_before: int
 
 
-class Course(Struct, frozen=True):
-    """What the second process is asked to do."""
+class Course(Struct, frozen=True, tag="snapshot"):
+    """The errand: a snapshot of the folder at a position."""
 
     folder: str
     position: int
@@ -162,8 +159,10 @@ class Snapshotter:
         settings: Settings,
         written: Callable[[], int],
         install: Callable[[c.InstallSnapshot], None],
+        desk: Desk,
     ) -> None:
         self.last_error = ""
+        self._desk = desk
         self._folder = folder
         self._log = source
         self.settings = settings
@@ -171,8 +170,6 @@ class Snapshotter:
         self._install = install
         self._covered = 0
         self._thread: threading.Thread | None = None
-        self._child: subprocess.Popen[bytes] | None = None
-        self._leaving = False
 
     def step(self, now: Instant) -> None:
         if self._written() - self._covered < self.settings.snapshot_bytes:
@@ -187,23 +184,20 @@ class Snapshotter:
         return Instant(0)
 
     def finish(self, patience_s: float) -> None:
-        """Wait a while for a snapshot under way, then end its process: a later opening makes one
-        again, and leaving must not take as long as a replay."""
-        if self._thread is None:
-            return
-        self._thread.join(patience_s)
-        self._leaving = True
-        child = self._child
-        if self._thread.is_alive() and child is not None:
-            child.kill()
-        self._thread.join()
+        """Wait a while for a snapshot under way, then leave the desk: a later opening makes one
+        again."""
+        if self._thread is not None:
+            self._thread.join(patience_s)
+        self._desk.leave()
+        if self._thread is not None:
+            self._thread.join()
 
     def make(self) -> Made | None:
         """One snapshot of everything durable now; None where it failed, which harms nothing."""
         course = Course(str(self._folder), self._log.durable, self.settings.history_bytes)
         try:
             clear_leftovers(RealDisk(), self._folder)
-            made = self._in_second_process(course)
+            made = self._desk.run(course, Made)
             # Returns when the record is durable: only then may anything be dropped.
             self._install(c.InstallSnapshot(at_position=made.position, state_hash=made.state_hash))
         except TROUBLES as error:
@@ -225,31 +219,5 @@ class Snapshotter:
 
     def _tell(self, message: str, error: Exception) -> None:
         self.last_error = str(error)
-        if not self._leaving:
+        if not self._desk.leaving:
             log.warning(message, self.last_error)
-
-    def _in_second_process(self, course: Course) -> Made:
-        """What the second process answered. It is ended when the folder is left meanwhile."""
-        child = _second_process()
-        self._child = child
-        if self._leaving:
-            child.kill()
-        told, said = child.communicate(msgspec.json.encode(course))
-        if child.returncode:
-            last = said.decode(errors="replace").strip().splitlines()[-1:]
-            raise subprocess.SubprocessError("".join(last) or f"exit code {child.returncode}")
-        return msgspec.json.decode(told, type=Made)
-
-
-def _second_process() -> "subprocess.Popen[bytes]":
-    package_root = str(Path(__file__).parents[2])
-    found = os.environ.get("PYTHONPATH")
-    path = package_root if not found else f"{package_root}{os.pathsep}{found}"
-    return subprocess.Popen(
-        [sys.executable, "-m", "holdfast.coordinator.snapshotter"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path},
-        start_new_session=True,
-    )

@@ -31,6 +31,7 @@ from holdfast.core.commands_owed import (
     RetryEffects,
 )
 from holdfast.core.commands_schedules import SCHEDULE_COMMANDS
+from holdfast.core.commands_stalls import STALL_COMMANDS, RecoverStalled
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.placing import FAIL, After
 from holdfast.core.reports import Done, Failed, Released, Started
@@ -71,6 +72,7 @@ __all__ = [
     "PauseQueue",
     "PreemptAttempts",
     "RearmLeases",
+    "RecoverStalled",
     "RegisterEndpoint",
     "ReleaseAttempts",
     "RemoveEndpoint",
@@ -375,5 +377,6 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *SCHEDULE_COMMANDS,
     *OWED_COMMANDS,
     *CIRCUIT_COMMANDS,
+    *STALL_COMMANDS,
     *DECIDED_COMMANDS,
 )

@@ -15,7 +15,9 @@ from holdfast.coordinator.placement import MOST_PICKS
 from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.recovery import opening, recover
 from holdfast.coordinator.settings import Settings
+from holdfast.coordinator.stalls import Stalls
 from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.coordinator.turns import Hook
 from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
 from holdfast.core.decision import Decision
@@ -45,6 +47,7 @@ class Service:
         aging_ms: int = Settings().aging_ms,
         sinks: Mapping[str, AnySink] | None = None,
         most_picks: int = MOST_PICKS,
+        settings: Settings | None = None,
     ) -> None:
         self.clock = clock
         self.dice = dice
@@ -53,6 +56,7 @@ class Service:
         self.aging_ms = aging_ms
         self.sinks = dict(sinks or {})
         self.most_picks = most_picks
+        self.settings = settings or Settings()
         self.writing = False
         self.log = MemoryLog()
         self.watch = Watch()
@@ -66,7 +70,7 @@ class Service:
         """One turn of the engine; True where a frame was written and waits to be synced."""
         self.coordinator.excuse_absence()
         now = self.coordinator.now()
-        for hook in (self._ticker, self._clockwork, self._rounds):
+        for hook in self._hooks():
             hook.step(now)
         self.coordinator.settle()
         if self.writing:
@@ -91,9 +95,11 @@ class Service:
             self.synced()
 
     def next_due(self) -> Instant:
-        hooks = (self._ticker, self._clockwork, self._rounds)
-        dues = [hook.next_due() for hook in hooks]
+        dues = [hook.next_due() for hook in self._hooks()]
         return min((due for due in dues if due), default=Instant(0))
+
+    def _hooks(self) -> tuple[Hook, ...]:
+        return (self._ticker, self.stalls, self._clockwork, self._rounds)
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -154,12 +160,14 @@ class Service:
     def _begin(self, state: State) -> None:
         self.coordinator = Coordinator(state, self.clock, self.dice, term_ms=self.term_ms)
         self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
-        self.exchanges.adjust(Settings(aging_ms=self.aging_ms, sinks=self.sinks))
+        settings = structs.replace(self.settings, aging_ms=self.aging_ms, sinks=self.sinks)
+        self.exchanges.adjust(settings)
         self.exchanges.placement.most_picks = self.most_picks
         unplaced = Unplaced(self.coordinator, self.exchanges)
         self._ticker = Ticker(
             self.coordinator, keep_finished=self.keep_finished, unplaced=unplaced
         )
+        self.stalls = Stalls(self.coordinator, self.exchanges, settings)
         self._clockwork = Clockwork(self.coordinator)
         self._rounds = Rounds(self.coordinator, self.exchanges)
         command = opening(self.log.log_id, self.log.epoch, 0, self.term_ms)

@@ -176,6 +176,15 @@ def _fail_attempt(world: World, dice: Random) -> c.Command:
     return c.FailAttempt(worker=worker, incarnation=incarnation, failed=failed, roll=roll)
 
 
+def _recover_stalled(world: World, dice: Random) -> c.Command:
+    _, _, named = some_targets(world, dice)
+    job_id, index, lease_id = named[0] if named else (JobId("nobody"), Index(0), LeaseId(0))
+    delay_ms = dice.choice((0, 100, 60_000, *ABSURD[:1]))
+    return c.RecoverStalled(
+        job_id=job_id, index=index, lease_id=lease_id, error="it hung", delay_ms=delay_ms
+    )
+
+
 def _release_attempts(world: World, dice: Random) -> c.Command:
     worker, incarnation, named = some_targets(world, dice)
     released = tuple(Released(*name, dice.random() < 0.5) for name in named)
@@ -265,6 +274,7 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.CommitTasks: _commit_tasks,
     c.FailAttempt: _fail_attempt,
     c.ReleaseAttempts: _release_attempts,
+    c.RecoverStalled: _recover_stalled,
     c.ExtendLeases: _extend_leases,
     c.ExpireLeases: _expire_leases,
     c.RearmLeases: _rearm_leases,

@@ -17,6 +17,7 @@ from holdfast.core.decide import (
     owed,
     reports,
     schedules,
+    stalls,
     tenure,
     tick,
     ties,
@@ -75,6 +76,7 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.DiscardEffects: owed.discard,
     c.OpenCircuit: circuits.open_circuit,
     c.CloseCircuit: circuits.close_circuit,
+    c.RecoverStalled: stalls.recover,
     c.SetAside: decided.set_aside,
 }
 
