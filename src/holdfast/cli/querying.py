@@ -86,7 +86,7 @@ def _answer(look: Look, question: Question) -> Rows:
         try:
             return ask_folder(folder, look.at, question)
         except CannotAnswer as no:
-            raise Trouble(str(no), REFUSED) from None
+            raise Trouble(str(no), USAGE) from None
     from holdfast.cli.asking import asking
     from holdfast.wire.bodies import Query
 

@@ -38,6 +38,9 @@ T = TypeVar("T")
 
 SNAPSHOT_PATIENCE_S = 10.0
 
+QUESTIONS = 2
+"""So many questions in SQL are answered at once; each is a process of its own."""
+
 
 class Growth:
     """Tells those who follow the log that more of it is durable. Looked at in every turn."""
@@ -94,6 +97,8 @@ class Served:
             taken.coordinator, self.exchanges, self._parking, self.engine.soon, faults
         )
         self.desk = Desk()
+        # Of its own, so that a snapshot never waits for somebody's question.
+        self.questions = Desk(QUESTIONS)
         self.snapshotter = Snapshotter(
             self.log.path,
             self.log,
@@ -214,6 +219,7 @@ class Served:
 
     async def close(self) -> None:
         """Write what has gathered and let the folder go."""
+        self.questions.leave()
         await asyncio.to_thread(self.snapshotter.finish, SNAPSHOT_PATIENCE_S)
         await self.engine.stop(OperatingError(f"{self.log.path} is no longer served"))
         self.log.close()

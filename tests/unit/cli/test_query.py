@@ -85,7 +85,7 @@ def test_what_is_no_question_is_told_in_a_line_and_leaves_everything(
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     done = run("query", sql, "--data", folder)
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.out) == (2, "")
     assert why in done.err
     assert len(done.err.splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
