@@ -70,7 +70,10 @@ def test_a_copy_taken_while_it_is_served_answers_every_command_that_looks(
         if not {"--data", "--at"} <= options or name in ("query", "diff"):
             continue
         arguments = [p for p in command.params if isinstance(p, click.Argument) and p.required]
-        wanted = {"task": f"{story}/0", "job": story, "effect": f"{story}/0.0"}
+        wanted = {
+            "task": f"{story}/0", "job": story, "effect": f"{story}/0.0", "limit": "user/nobody",
+            "quarantine": f"{story}/0",
+        }  # fmt: skip
         noun = name.split()[0]
         named = [wanted.get(noun, "none-such")] if arguments else []
         more = ["--summary"] if name == "explain" else []
