@@ -7,6 +7,7 @@ from pathlib import Path
 
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
+from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.fleetnotes import FleetNotes
@@ -41,12 +42,14 @@ class Embedded:
         )
         self.exchanges.adjust(settings)
         self.engine = Engine(taken.coordinator, taken.log, NoFaults())
+        self.desk = Desk()
         self.snapshotter = Snapshotter(
             self.log.path,
             self.log,
             settings,
             taken.unsnapped,
             partial(taken.install, self.engine.post),
+            self.desk,
         )
         self._fleet = FleetNotes(self.log.path, self.coordinator, self.exchanges)
         unplaced = Unplaced(self.coordinator, self.exchanges)

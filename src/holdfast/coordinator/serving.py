@@ -9,6 +9,7 @@ from holdfast.coordinator.bundles import FOLDER, Bundles
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
 from holdfast.coordinator.fleetnotes import FleetNotes
@@ -92,12 +93,14 @@ class Served:
         self._reception = Reception(
             taken.coordinator, self.exchanges, self._parking, self.engine.soon, faults
         )
+        self.desk = Desk()
         self.snapshotter = Snapshotter(
             self.log.path,
             self.log,
             settings,
             taken.unsnapped,
             partial(taken.install, self.engine.post),
+            self.desk,
         )
         self.ticker = Ticker(
             self.coordinator,

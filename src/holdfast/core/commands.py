@@ -22,6 +22,7 @@ from holdfast.core.commands_fleet import (
     SetLimit,
     UncordonWorker,
 )
+from holdfast.core.commands_lineage import LINEAGE_COMMANDS, ForkLog, ResumeLog
 from holdfast.core.commands_owed import (
     OWED_COMMANDS,
     ConfirmDeliveries,
@@ -58,6 +59,7 @@ __all__ = [
     "FailAttempt",
     "FailDelivery",
     "Finished",
+    "ForkLog",
     "GrantGang",
     "GrantLeases",
     "InstallSnapshot",
@@ -77,6 +79,7 @@ __all__ = [
     "ReleaseAttempts",
     "RemoveEndpoint",
     "RescheduleTask",
+    "ResumeLog",
     "ResumeQueue",
     "RetryEffects",
     "RetryTasks",
@@ -379,4 +382,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *CIRCUIT_COMMANDS,
     *STALL_COMMANDS,
     *DECIDED_COMMANDS,
+    *LINEAGE_COMMANDS,
 )

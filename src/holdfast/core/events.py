@@ -32,6 +32,7 @@ from holdfast.core.events_fleet import (
     WorkerCordoned,
     WorkerUncordoned,
 )
+from holdfast.core.events_lineage import LogForked, LogResumed
 from holdfast.core.events_owed import (
     DeliveryFailed,
     EffectsDelivered,
@@ -117,7 +118,9 @@ __all__ = [
     "LeasesRearmed",
     "LimitCleared",
     "LimitSet",
+    "LogForked",
     "LogOpened",
+    "LogResumed",
     "Parked",
     "QueuePaused",
     "QueueResumed",
@@ -212,6 +215,8 @@ AnyEvent = (
     | CircuitProbed
     | CircuitClosed
     | TasksSetAside
+    | LogForked
+    | LogResumed
 )
 
 WithEnds = AttemptsReturned | TasksQuarantined | TasksKilled | TasksSetAside

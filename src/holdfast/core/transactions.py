@@ -19,6 +19,7 @@ from holdfast.core.placing import ALL_TASKS, After
 from holdfast.core.record import Record
 from holdfast.core.transactions_circuits import CIRCUITS
 from holdfast.core.transactions_fleet import FLEET
+from holdfast.core.transactions_lineage import LINEAGE
 from holdfast.core.transactions_owed import OWED
 from holdfast.core.transactions_schedules import SCHEDULES
 
@@ -305,4 +306,5 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     **SCHEDULES,
     **OWED,
     **CIRCUITS,
+    **LINEAGE,
 }

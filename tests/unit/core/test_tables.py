@@ -18,6 +18,7 @@ from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, LeaseId, Position, WorkerId
 from holdfast.core.job import state_of
 from holdfast.core.lease import LeaseState
+from holdfast.core.lineage import Hole
 from holdfast.core.schedule import Definition, Timing
 from holdfast.core.seen import MOVES
 from holdfast.core.spec import JobSpec
@@ -153,6 +154,12 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
         kind="function", name="work", job_id=JOB, index=Index(0), lease_id=LeaseId(1)
     ),
     e.CircuitClosed: lambda _: e.CircuitClosed(kind="function", name="work", cause=""),
+    e.LogForked: lambda s: e.LogForked(
+        log_id="fork", origin="log", at_position=s.world.state.position, head=b"",
+        head_position=NOWHERE, kind="fork", hole=Hole(), reason="", epoch=99,
+        next_lease=LeaseId(1), next_job=1,
+    ),
+    e.LogResumed: lambda _: e.LogResumed(suspended="fork"),
     e.RequestNoted: lambda _: e.RequestNoted(key="r1", digest=b""),
     e.RequestsForgotten: lambda _: e.RequestsForgotten(keys=("no such request",)),
     e.WorkerCordoned: lambda _: e.WorkerCordoned(worker=WORKER, reason=""),

@@ -12,6 +12,7 @@ from holdfast.core.decide import (
     fleet,
     gangs,
     jobs,
+    lineage,
     opening,
     operator,
     owed,
@@ -78,6 +79,8 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.CloseCircuit: circuits.close_circuit,
     c.RecoverStalled: stalls.recover,
     c.SetAside: decided.set_aside,
+    c.ForkLog: lineage.fork_log,
+    c.ResumeLog: lineage.resume_log,
 }
 
 
