@@ -39,7 +39,8 @@ T = TypeVar("T")
 SNAPSHOT_PATIENCE_S = 10.0
 
 QUESTIONS = 2
-"""So many questions in SQL are answered at once; each is a process of its own."""
+"""So many questions in SQL are answered at once, each by a process of its own; they have a desk of
+their own, so that a snapshot never waits for one."""
 
 
 class Growth:
@@ -96,9 +97,7 @@ class Served:
         self._reception = Reception(
             taken.coordinator, self.exchanges, self._parking, self.engine.soon, faults
         )
-        self.desk = Desk()
-        # Of its own, so that a snapshot never waits for somebody's question.
-        self.questions = Desk(QUESTIONS)
+        self.desk, self.questions = Desk(), Desk(QUESTIONS)
         self.snapshotter = Snapshotter(
             self.log.path,
             self.log,
