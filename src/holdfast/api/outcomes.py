@@ -61,7 +61,7 @@ def _told(event: e.AnyEvent, wanted: dict[int, Ending]) -> list[Outcome]:
         return [_well(event.commit, wanted)] if event.commit.index in wanted else []
     if isinstance(event, e.TasksQuarantined):
         return [_badly(end, wanted) for end in event.ends if end.index in wanted]
-    if isinstance(event, e.TasksKilled):
+    if isinstance(event, e.TasksKilled | e.TasksSetAside):
         ends = [_badly(end, wanted, event.cause) for end in event.ends if end.index in wanted]
         return [*_stopped(event.spans, event.cause, wanted), *ends]
     if isinstance(event, e.TasksUnschedulable):

@@ -157,10 +157,10 @@ class FromFolder:
         if owing is not None:
             stands = self._surroundings(reading).standing(owing)
             view = effect_view(owing, stands, reading.wall)
-        log_id, last = state.log_id, state.position
+        last = state.position
         found = None
         if name.index < known.count:
-            found = effect_detail(reading, log_id, known, name, view, last)
+            found = effect_detail(reading, state.log_at, known, name, view, last)
         if found is None:
             raise no_effect(name, self)
         return found

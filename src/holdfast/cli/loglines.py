@@ -23,11 +23,34 @@ class Lines(logging.Formatter):
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "message": record.getMessage(),
-            **{name: value for name, value in vars(record).items() if name not in _PLAIN},
+            **_fields(record),
         }
         if record.exc_info:
             told["traceback"] = self.formatException(record.exc_info)
         return json.dumps(told, default=str, ensure_ascii=False)
+
+
+class Words(logging.Formatter):
+    """A line for people: the message, then its fields."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        told = (f"{name}={_shown(value)}" for name, value in _fields(record).items())
+        return " ".join((super().formatMessage(record), *told))
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """What was told beside the message."""
+    return {name: value for name, value in vars(record).items() if name not in _PLAIN}
+
+
+def _shown(value: Any) -> str:
+    """A value in one word, or in quotes: a line stays one line."""
+    text = str(value)
+    is_word = text.isprintable() and " " not in text and '"' not in text
+    return text if text and is_word else json.dumps(text, ensure_ascii=False)
 
 
 def check_log_lines(values: Mapping[str, Any]) -> None:
@@ -44,8 +67,7 @@ def check_log_lines(values: Mapping[str, Any]) -> None:
 def log_to_stderr(values: Mapping[str, Any]) -> None:
     """Have this program write log lines. A library would not do this."""
     lines = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    lines.setFormatter(Lines() if values["log.format"] == "json" else text)
+    lines.setFormatter(Lines() if values["log.format"] == "json" else Words())
     logging.basicConfig(level=values["log.level"].upper(), handlers=[lines], force=True)
     if not values["server.access_log"]:
         # The web server tells of every start, stop and closed connection.

@@ -82,6 +82,6 @@ class LoggedOutcomes:
                 )
             elif isinstance(event, e.TaskCommitted):
                 self._results[event.commit.index] = event.commit.stored or event.commit.result
-            elif isinstance(event, e.TasksQuarantined | e.TasksKilled):
+            elif isinstance(event, e.TasksQuarantined | e.TasksKilled | e.TasksSetAside):
                 self._ends.update((end.index, end) for end in event.ends)
         self._position = position

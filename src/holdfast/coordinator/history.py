@@ -151,7 +151,7 @@ def _end_in(told: Told, job_id: str, index: int) -> Ended | None:
                     return Ended(told, event.worker, commit, AttemptStatus.DONE)
         elif isinstance(event, e.TaskCommitted) and event.commit.index == index:
             return Ended(told, event.worker, event.commit, AttemptStatus.COMMITTED)
-        elif isinstance(event, e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled):
+        elif isinstance(event, e.WithEnds):
             for end in event.ends:
                 if end.index == index:
                     return Ended(told, end.worker, end, AttemptStatus.ABORTED)
@@ -161,7 +161,7 @@ def _end_in(told: Told, job_id: str, index: int) -> Ended | None:
 def _thread_in(told: Told, job_id: str, index: int) -> Position:
     """Where the last attempt had ended of a task that this record stopped while it waited."""
     for event in told.record.events:
-        if isinstance(event, e.TasksKilled) and event.job_id == job_id:
+        if isinstance(event, e.TasksKilled | e.TasksSetAside) and event.job_id == job_id:
             for stopped in event.stopped:
                 if stopped.index == index:
                     return stopped.previous
@@ -204,10 +204,10 @@ def _stopped(past: Past, job: Job, index: Index) -> str | None:
 
 def _stop_in(told: Told, job_id: str, index: int) -> str | None:
     for event in told.record.events:
-        if not isinstance(event, e.TasksKilled | e.TasksUnschedulable):
+        if not isinstance(event, e.TasksKilled | e.TasksUnschedulable | e.TasksSetAside):
             continue
         if event.job_id == job_id and any(s.first <= index <= s.last for s in event.spans):
-            return event.cause if isinstance(event, e.TasksKilled) else event.reason
+            return event.reason if isinstance(event, e.TasksUnschedulable) else event.cause
     return None
 
 

@@ -103,7 +103,7 @@ def ends_in(record: Record) -> Iterator[tuple[JobId, str, e.Commit | e.End]]:
                 yield event.job_id, event.worker, commit
         elif isinstance(event, e.TaskCommitted):
             yield event.job_id, event.worker, event.commit
-        elif isinstance(event, e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled):
+        elif isinstance(event, e.WithEnds):
             for end in event.ends:
                 yield event.job_id, end.worker, end
 

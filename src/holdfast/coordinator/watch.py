@@ -140,10 +140,12 @@ def _telling(
     if isinstance(event, e.TasksQuarantined):
         indices = [end.index for end in event.ends]
         return [("finished", (indices, TaskState.QUARANTINED, position))]
-    if isinstance(event, e.TasksKilled):
+    if isinstance(event, e.TasksKilled | e.TasksSetAside):
+        killed = isinstance(event, e.TasksKilled)
+        state = TaskState.KILLED if killed else TaskState.QUARANTINED
         ended = [[end.index for end in event.ends]] if event.ends else []
         runs = [*_runs(event.spans), *ended]
-        return [("finished", (run, TaskState.KILLED, position)) for run in runs]
+        return [("finished", (run, state, position)) for run in runs]
     if isinstance(event, e.TasksUnschedulable):
         runs = [*_runs(event.spans)]
         return [("finished", (run, TaskState.UNSCHEDULABLE, position)) for run in runs]

@@ -14,6 +14,7 @@ from holdfast.core import (
     apply_fleet,
     apply_jobs,
     apply_leases,
+    apply_lineage,
     apply_owed,
     apply_schedules,
 )
@@ -95,6 +96,9 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.CircuitHalfOpened: apply_circuits.half_opened,
     e.CircuitProbed: apply_circuits.probed,
     e.CircuitClosed: apply_circuits.closed,
+    e.TasksSetAside: apply_ends.tasks_set_aside,
+    e.LogForked: apply_lineage.log_forked,
+    e.LogResumed: apply_lineage.log_resumed,
 }
 
 

@@ -171,6 +171,23 @@ def tasks_killed(state: State, event: e.TasksKilled, position: Position, at: Ins
     finish(state, job, finished, at)
 
 
+def tasks_set_aside(
+    state: State, event: e.TasksSetAside, position: Position, at: Instant
+) -> None:
+    job = state.job_of(event.job_id)
+    _check_waiting(job, event.spans, event)
+    for task, _ in _ending(job, event.ends, event):
+        _let_go(state, task)
+        retire(job, task, TaskState.QUARANTINED, position, keep_payload=True)
+    job.active -= len(event.ends)
+    closed = _close_waiting(job, event.spans, TaskState.QUARANTINED, position)
+    finished = len(event.ends) + closed
+    job.quarantined += finished
+    if state.awaited:
+        note_tasks(state, job)
+    finish(state, job, finished, at)
+
+
 def tasks_unschedulable(
     state: State, event: e.TasksUnschedulable, position: Position, at: Instant
 ) -> None:

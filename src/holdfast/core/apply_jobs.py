@@ -196,6 +196,8 @@ def tasks_retried(state: State, event: e.TasksRetried, position: Position, at: I
         source = state_of(job, index)
         if e.TasksRetried not in TRANSITIONS[source] or not retryable(job, index):
             raise ImpossibleEvent(f"task {job.job_id}/{index}", source.name, event)
+    if event.former and event.former != tuple(state_of(job, s.first) for s in event.spans):
+        raise ImpossibleEvent(f"job {job.job_id}", "not what it says its tasks were", event)
     if is_finished(job):
         state.finished.remove(job.job_id)
     attempts, ends = columns(job)

@@ -39,6 +39,7 @@ TRANSITIONS: Final[Mapping[AttemptStatus, Mapping[type[e.Event], AttemptStatus]]
         e.AttemptsReturned: AttemptStatus.ABORTED,
         e.TasksQuarantined: AttemptStatus.ABORTED,
         e.TasksKilled: AttemptStatus.ABORTED,
+        e.TasksSetAside: AttemptStatus.ABORTED,
     },
     AttemptStatus.IN_PROGRESS: {
         # A commit that owes nothing passes COMMITTED and DONE in one record.
@@ -47,6 +48,7 @@ TRANSITIONS: Final[Mapping[AttemptStatus, Mapping[type[e.Event], AttemptStatus]]
         e.AttemptsReturned: AttemptStatus.ABORTED,
         e.TasksQuarantined: AttemptStatus.ABORTED,
         e.TasksKilled: AttemptStatus.ABORTED,
+        e.TasksSetAside: AttemptStatus.ABORTED,
     },
     AttemptStatus.COMMITTED: {
         e.EffectsDelivered: AttemptStatus.COMMITTED,

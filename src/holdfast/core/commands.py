@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.core.command import Command
 from holdfast.core.commands_circuits import CIRCUIT_COMMANDS, CloseCircuit, OpenCircuit
+from holdfast.core.commands_decided import ASIDE_CAUSES, DECIDED_COMMANDS, SetAside
 from holdfast.core.commands_fleet import (
     ClearLimit,
     CordonWorker,
@@ -21,6 +22,7 @@ from holdfast.core.commands_fleet import (
     SetLimit,
     UncordonWorker,
 )
+from holdfast.core.commands_lineage import LINEAGE_COMMANDS, ForkLog, ResumeLog
 from holdfast.core.commands_owed import (
     OWED_COMMANDS,
     ConfirmDeliveries,
@@ -30,12 +32,14 @@ from holdfast.core.commands_owed import (
     RetryEffects,
 )
 from holdfast.core.commands_schedules import SCHEDULE_COMMANDS
+from holdfast.core.commands_stalls import STALL_COMMANDS, RecoverStalled
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.placing import FAIL, After
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.core.spec import JobSpec
 
 __all__ = [
+    "ASIDE_CAUSES",
     "COMMAND_TYPES",
     "EXISTING",
     "KEEP",
@@ -55,6 +59,7 @@ __all__ = [
     "FailAttempt",
     "FailDelivery",
     "Finished",
+    "ForkLog",
     "GrantGang",
     "GrantLeases",
     "InstallSnapshot",
@@ -69,15 +74,18 @@ __all__ = [
     "PauseQueue",
     "PreemptAttempts",
     "RearmLeases",
+    "RecoverStalled",
     "RegisterEndpoint",
     "ReleaseAttempts",
     "RemoveEndpoint",
     "RescheduleTask",
+    "ResumeLog",
     "ResumeQueue",
     "RetryEffects",
     "RetryTasks",
     "RevokeToken",
     "SealJob",
+    "SetAside",
     "SetLimit",
     "SettleTies",
     "StartAttempts",
@@ -372,4 +380,7 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *SCHEDULE_COMMANDS,
     *OWED_COMMANDS,
     *CIRCUIT_COMMANDS,
+    *STALL_COMMANDS,
+    *DECIDED_COMMANDS,
+    *LINEAGE_COMMANDS,
 )

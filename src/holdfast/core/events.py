@@ -16,6 +16,7 @@ from holdfast.core.events_circuits import (
     CircuitOpened,
     CircuitProbed,
 )
+from holdfast.core.events_decided import TasksSetAside
 from holdfast.core.events_fleet import (
     EndpointRegistered,
     EndpointRemoved,
@@ -31,6 +32,7 @@ from holdfast.core.events_fleet import (
     WorkerCordoned,
     WorkerUncordoned,
 )
+from holdfast.core.events_lineage import LogForked, LogResumed
 from holdfast.core.events_owed import (
     DeliveryFailed,
     EffectsDelivered,
@@ -116,7 +118,9 @@ __all__ = [
     "LeasesRearmed",
     "LimitCleared",
     "LimitSet",
+    "LogForked",
     "LogOpened",
+    "LogResumed",
     "Parked",
     "QueuePaused",
     "QueueResumed",
@@ -142,10 +146,12 @@ __all__ = [
     "TasksKilled",
     "TasksQuarantined",
     "TasksRetried",
+    "TasksSetAside",
     "TasksUnschedulable",
     "TokenIssued",
     "TokenRevoked",
     "TokensExpired",
+    "WithEnds",
     "WorkerCordoned",
     "WorkerLost",
     "WorkerUncordoned",
@@ -208,6 +214,12 @@ AnyEvent = (
     | CircuitHalfOpened
     | CircuitProbed
     | CircuitClosed
+    | TasksSetAside
+    | LogForked
+    | LogResumed
 )
+
+WithEnds = AttemptsReturned | TasksQuarantined | TasksKilled | TasksSetAside
+"""The events that tell of attempts which ended without a commit."""
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)

@@ -284,11 +284,14 @@ class JobDue(Event, frozen=True, kw_only=True):
 
 
 class TasksRetried(Event, frozen=True, kw_only=True):
-    """An operator sent tasks back with fresh budgets: the job opens a new generation."""
+    """An operator sent tasks back with fresh budgets: the job opens a new generation.
+
+    `former` is the state that the tasks of each span had until then, by its number."""
 
     job_id: JobId
     generation: int
     spans: tuple[Span, ...]
+    former: tuple[int, ...] = ()
 
 
 class WorkerLost(Event, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from typing import Final
 
 from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, WorkerId, task_name
 from holdfast.core.invariants_circuits import circuits, retry_budgets
+from holdfast.core.invariants_lineage import lineage, suspension
 from holdfast.core.invariants_owed import commit_line, debts_agree, stored_results
 from holdfast.core.invariants_ties import gangs, ties
 from holdfast.core.job import BY_PERSON, Job, JobState, counts, job_state, only_owes
@@ -352,5 +353,7 @@ CHECKS: Final[dict[str, Callable[[State], Iterator[Finding]]]] = {
     "B5": retry_budgets,
     "F1": circuits,
     "T1": timetables,
+    "L8": lineage,
+    "L9": suspension,
 }
 """Every check by its name, so that a document can link to each and a test can miss none."""

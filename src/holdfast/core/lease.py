@@ -32,6 +32,7 @@ TRANSITIONS: Final[Mapping[LeaseState, Mapping[type[e.Event], LeaseState]]] = {
         e.AttemptsReturned: LeaseState.ENDED,
         e.TasksQuarantined: LeaseState.ENDED,
         e.TasksKilled: LeaseState.ENDED,
+        e.TasksSetAside: LeaseState.ENDED,
     },
     LeaseState.ENDED: {},
 }

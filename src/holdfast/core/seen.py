@@ -27,6 +27,7 @@ MOVES: Final[dict[type[e.Event], tuple[tuple[str, ...], str]]] = {
     e.TasksQuarantined: ((LEASED, RUNNING), QUARANTINED),
     e.TasksKilled: ((WAITING, LEASED, RUNNING), KILLED),
     e.TasksUnschedulable: ((WAITING,), UNSCHEDULABLE),
+    e.TasksSetAside: ((WAITING, LEASED, RUNNING), QUARANTINED),
     e.TaskRescheduled: ((WAITING,), WAITING),
     e.TaskDue: ((WAITING,), WAITING),
     e.TasksRetried: ((QUARANTINED, KILLED, UNSCHEDULABLE), WAITING),

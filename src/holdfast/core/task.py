@@ -55,12 +55,14 @@ TRANSITIONS: Final[Mapping[TaskState, Mapping[type[e.Event], TaskState]]] = {
         e.TaskDue: TaskState.WAITING,
         e.TasksKilled: TaskState.KILLED,
         e.TasksUnschedulable: TaskState.UNSCHEDULABLE,
+        e.TasksSetAside: TaskState.QUARANTINED,
     },
     TaskState.LEASED: {
         e.AttemptsStarted: TaskState.RUNNING,
         e.AttemptsReturned: TaskState.WAITING,
         e.TasksQuarantined: TaskState.QUARANTINED,
         e.TasksKilled: TaskState.KILLED,
+        e.TasksSetAside: TaskState.QUARANTINED,
     },
     TaskState.RUNNING: {
         e.TasksCompleted: TaskState.SUCCEEDED,
@@ -68,6 +70,7 @@ TRANSITIONS: Final[Mapping[TaskState, Mapping[type[e.Event], TaskState]]] = {
         e.AttemptsReturned: TaskState.WAITING,
         e.TasksQuarantined: TaskState.QUARANTINED,
         e.TasksKilled: TaskState.KILLED,
+        e.TasksSetAside: TaskState.QUARANTINED,
     },
     TaskState.COMMITTED: {
         e.EffectsDelivered: TaskState.COMMITTED,

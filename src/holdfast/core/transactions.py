@@ -19,6 +19,7 @@ from holdfast.core.placing import ALL_TASKS, After
 from holdfast.core.record import Record
 from holdfast.core.transactions_circuits import CIRCUITS
 from holdfast.core.transactions_fleet import FLEET
+from holdfast.core.transactions_lineage import LINEAGE
 from holdfast.core.transactions_owed import OWED
 from holdfast.core.transactions_schedules import SCHEDULES
 
@@ -201,6 +202,15 @@ def _tasks_quarantined(event: e.TasksQuarantined, record: Record) -> Iterator[Ac
         yield Action("task_quarantined", task_name(event.job_id, end.index), used)
 
 
+def _tasks_set_aside(event: e.TasksSetAside, record: Record) -> Iterator[Action]:
+    told: Details = {"cause": event.cause, "note": event.note}
+    spans = [(span.first, span.last, told) for span in event.spans]
+    yield from ranges("task_set_aside", event.job_id, spans)
+    for end in event.ends:
+        yield from _end(event.job_id, end, can_retry=False, why=event.note or event.cause)
+        yield Action("task_set_aside", task_name(event.job_id, end.index), told)
+
+
 def _tasks_killed(event: e.TasksKilled, record: Record) -> Iterator[Action]:
     cancels = [c for c in record.events if isinstance(c, e.JobCancelled)]
     told = [cancel.reason for cancel in cancels if cancel.job_id == event.job_id]
@@ -280,6 +290,7 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     e.AttemptsReturned: _attempts_returned,
     e.TasksQuarantined: _tasks_quarantined,
     e.TasksKilled: _tasks_killed,
+    e.TasksSetAside: _tasks_set_aside,
     e.JobCancelled: _job_cancelled,
     e.TasksUnschedulable: _tasks_unschedulable,
     e.TaskRescheduled: _task_rescheduled,
@@ -295,4 +306,5 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     **SCHEDULES,
     **OWED,
     **CIRCUITS,
+    **LINEAGE,
 }

@@ -320,7 +320,7 @@ class Cluster:
         crossed: Counter[tuple[str, int]] = Counter()
         for record in self.service.records():
             for event in record.events:
-                if isinstance(event, e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled):
+                if isinstance(event, e.WithEnds):
                     self.seen.update(end.reason for end in event.ends)
                 elif isinstance(event, e.LeasesRearmed | e.LeasesExtended):
                     self.seen[type(event).__name__] += 1

@@ -12,7 +12,6 @@ from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec
 from holdfast.wire.exchange import Capacity
 
-ENDS = (e.AttemptsReturned, e.TasksQuarantined, e.TasksKilled)
 PREEMPTED = "preempted"
 
 
@@ -118,7 +117,7 @@ class Judge:
             for commit in event.commits:
                 self._end(commit.lease_id, "committed")
                 self.jobs[event.job_id].good.add(commit.index)
-        elif isinstance(event, ENDS):
+        elif isinstance(event, e.WithEnds):
             self._take_ends(event, record)
 
     def _unblock(self, event: e.JobUnblocked) -> None:
@@ -144,16 +143,14 @@ class Judge:
                 former = Bucket(event.starts, event.per_ms, float(event.starts), at)
             self._buckets[name] = former
 
-    def _take_ends(
-        self, event: e.AttemptsReturned | e.TasksQuarantined | e.TasksKilled, record: Record
-    ) -> None:
+    def _take_ends(self, event: e.WithEnds, record: Record) -> None:
         for end in event.ends:
             if end.reason == PREEMPTED:
                 self._look_at_eviction(end, record)
             self._end(end.lease_id, end.reason)
         if not isinstance(event, e.AttemptsReturned):
             self.jobs[event.job_id].bad |= {end.index for end in event.ends}
-        if isinstance(event, e.TasksKilled):
+        if isinstance(event, e.TasksKilled | e.TasksSetAside):
             self.jobs[event.job_id].bad |= set(_within(event.spans))
 
     def _end(self, lease: int, how: str) -> None:

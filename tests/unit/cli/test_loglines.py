@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from holdfast.cli.loglines import Lines, log_to_stderr
+from holdfast.cli.loglines import Lines, Words, log_to_stderr
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +45,9 @@ def test_lines_go_to_stderr_in_the_form_that_was_chosen(capsys):
     assert json.loads(told.err)["message"] == "hello"
     assert told.out == ""
     assert logging.getLogger("uvicorn").level == logging.WARNING
+
+
+def test_a_line_of_text_has_its_fields_after_the_message_and_stays_one_line():
+    told = {"msg": "a move was refused", "task": "1/3", "why": "it is\nKILLED", "code": "no"}
+    line = Words().format(logging.makeLogRecord({"levelname": "ERROR", **told}))
+    assert line.endswith(r'ERROR a move was refused task=1/3 why="it is\nKILLED" code=no')

@@ -110,6 +110,12 @@ def commands_for(stage: Stage) -> dict[str, c.Command]:
         "commit gang": c.CommitGang(job_id=JOB, members=results(world)),
         "preempt": c.PreemptAttempts(leases=(stage.lease_id,), reason="more urgent work"),
         "preempt by itself": c.PreemptAttempts(leases=(stage.lease_id,), reason="", by=JOB),
+        "recover": c.RecoverStalled(
+            job_id=JOB, index=FIRST, lease_id=stage.lease_id, error="it hung", delay_ms=60_000
+        ),
+        "recover another": c.RecoverStalled(
+            job_id=JOB, index=FIRST, lease_id=LeaseId(99), error="it hung", delay_ms=60_000
+        ),
         "retry under other terms": c.RetryTasks(job_id=JOB, spec=terms(world, retries=5)),
         "retry as another job": c.RetryTasks(job_id=JOB, spec=terms(world, target="other")),
         "limit": c.SetLimit(scope="user", name="ann", running=1),

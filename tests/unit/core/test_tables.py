@@ -18,6 +18,7 @@ from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, LeaseId, Position, WorkerId
 from holdfast.core.job import state_of
 from holdfast.core.lease import LeaseState
+from holdfast.core.lineage import Hole
 from holdfast.core.schedule import Definition, Timing
 from holdfast.core.seen import MOVES
 from holdfast.core.spec import JobSpec
@@ -66,6 +67,16 @@ def a_kill(stage: Stage) -> e.TasksKilled:
     return _killed(an_end(stage))
 
 
+def put_aside(*ends: e.End, spans: tuple[e.Span, ...] = ()) -> e.TasksSetAside:
+    return e.TasksSetAside(
+        job_id=JOB, cause="operator", spans=spans, ends=ends, stopped=(), note=""
+    )
+
+
+def a_setting_aside(stage: Stage) -> e.TasksSetAside:
+    return put_aside(spans=ONE) if stage.state is TaskState.WAITING else put_aside(an_end(stage))
+
+
 A_DEFINITION = Definition(
     timing=Timing(every_ms=1_000), spec=JobSpec(name="", kind="", target=""), count=1
 )
@@ -97,12 +108,19 @@ TASK_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
     e.AttemptsReturned: lambda stage: e.AttemptsReturned(job_id=JOB, ends=(an_end(stage),)),
     e.TasksQuarantined: lambda stage: e.TasksQuarantined(job_id=JOB, ends=(an_end(stage),)),
     e.TasksKilled: a_kill,
+    e.TasksSetAside: a_setting_aside,
     e.TasksUnschedulable: lambda _: e.TasksUnschedulable(job_id=JOB, spans=ONE, reason=""),
     e.TaskRescheduled: lambda _: e.TaskRescheduled(
         job_id=JOB, index=Index(0), not_before=NEVER, not_before_wall=NEVER
     ),
     e.TaskDue: lambda _: e.TaskDue(job_id=JOB, index=Index(0)),
     e.TasksRetried: lambda _: e.TasksRetried(job_id=JOB, generation=2, spans=ONE),
+}
+
+# What may befall a task with or without an attempt, told of its attempt.
+OF_ATTEMPTS: dict[type[e.Event], Callable[[e.End], e.Event]] = {
+    e.TasksKilled: _killed,
+    e.TasksSetAside: put_aside,
 }
 
 # What befalls a job, a worker or the log; no task moves by these alone.
@@ -136,6 +154,12 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
         kind="function", name="work", job_id=JOB, index=Index(0), lease_id=LeaseId(1)
     ),
     e.CircuitClosed: lambda _: e.CircuitClosed(kind="function", name="work", cause=""),
+    e.LogForked: lambda s: e.LogForked(
+        log_id="fork", origin="log", at_position=s.world.state.position, head=b"",
+        head_position=NOWHERE, kind="fork", hole=Hole(), reason="", epoch=99,
+        next_lease=LeaseId(1), next_job=1,
+    ),
+    e.LogResumed: lambda _: e.LogResumed(suspended="fork"),
     e.RequestNoted: lambda _: e.RequestNoted(key="r1", digest=b""),
     e.RequestsForgotten: lambda _: e.RequestsForgotten(keys=("no such request",)),
     e.WorkerCordoned: lambda _: e.WorkerCordoned(worker=WORKER, reason=""),
@@ -272,8 +296,8 @@ def test_every_attempt_moves_by_its_table_or_the_event_is_impossible(
     state, before = stage.world.state, stage.world.fingerprint()
     assert status_of(state, stage.lease_id) is status
     made = TASK_EVENTS[event](stage)
-    if event is e.TasksKilled:
-        made = _killed(an_end(stage))
+    if event in OF_ATTEMPTS:
+        made = OF_ATTEMPTS[event](an_end(stage))
     target = attempt.TRANSITIONS[status].get(event)
     if target is not None and name not in OWED_SAVE.get(event, ()):
         fold(stage, made)
@@ -302,8 +326,8 @@ def test_every_lease_lives_and_dies_by_its_table(name: str, event: type[e.Event]
     status = LeaseState.LIVE if name in LIVE else LeaseState.ENDED
     makers = {**OTHER_EVENTS, **TASK_EVENTS}
     made = makers[event](stage)
-    if event is e.TasksKilled:
-        made = _killed(an_end(stage))
+    if event in OF_ATTEMPTS:
+        made = OF_ATTEMPTS[event](an_end(stage))
     target = lease.TRANSITIONS[status].get(event)
     if target is None and event in (e.LeasesExtended, e.LeasesRearmed):
         # These name no lease: what has ended is not among those they reach.

@@ -8,14 +8,17 @@ from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
 from holdfast.core.decide import (
     circuits,
+    decided,
     fleet,
     gangs,
     jobs,
+    lineage,
     opening,
     operator,
     owed,
     reports,
     schedules,
+    stalls,
     tenure,
     tick,
     ties,
@@ -74,6 +77,10 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.DiscardEffects: owed.discard,
     c.OpenCircuit: circuits.open_circuit,
     c.CloseCircuit: circuits.close_circuit,
+    c.RecoverStalled: stalls.recover,
+    c.SetAside: decided.set_aside,
+    c.ForkLog: lineage.fork_log,
+    c.ResumeLog: lineage.resume_log,
 }
 
 

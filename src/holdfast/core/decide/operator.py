@@ -1,6 +1,8 @@
 """What people ask of jobs that exist: stop, move in time, try again."""
 
 from collections.abc import Iterable
+from functools import partial
+from itertools import groupby
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -10,7 +12,7 @@ from holdfast.core.decide.jobs import no_task, unknown
 from holdfast.core.decide.wishes import LARGEST, edit_problem
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Index, Instant
-from holdfast.core.job import CANCELLED, is_finished, only_owes, retryable, state_of
+from holdfast.core.job import CANCELLED, Job, is_finished, only_owes, retryable, state_of
 from holdfast.core.state import State
 from holdfast.core.task import FINISHED, TaskState
 from holdfast.core.ties import outlives_parent
@@ -123,10 +125,25 @@ def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
         if problem:
             return Refused(Reason.INVALID, problem)
         events.append(e.JobRespecified(job_id=job.job_id, spec=command.spec))
-    events.append(
-        e.TasksRetried(job_id=job.job_id, generation=job.generation + 1, spans=spans_of(indices))
-    )
+    events.append(sent_back(job, indices))
     return Accepted(tuple(events), len(indices))
+
+
+def sent_back(job: Job, indices: Iterable[Index]) -> e.TasksRetried:
+    """These tasks, ascending, wait again in a new generation. Neighbours are one span where they
+    come from the same state."""
+    spans: list[e.Span] = []
+    former: list[int] = []
+    for state, run in groupby(indices, partial(state_of, job)):
+        found = spans_of(run)
+        spans.extend(found)
+        former.extend([int(state)] * len(found))
+    return e.TasksRetried(
+        job_id=job.job_id,
+        generation=job.generation + 1,
+        spans=tuple(spans),
+        former=tuple(former),
+    )
 
 
 def spans_of(indices: Iterable[Index]) -> tuple[e.Span, ...]:

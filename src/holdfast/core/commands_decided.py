@@ -1,0 +1,26 @@
+"""Requests about tasks that an operator, or a repair, decides for itself."""
+
+from typing import Final
+
+from holdfast.core.command import Command
+from holdfast.core.ids import Index, JobId
+
+OPERATOR: Final = "operator"
+DEPENDENCY: Final = "dependency"
+UNKNOWN: Final = "unknown"
+ASIDE_CAUSES: Final = (OPERATOR, DEPENDENCY, UNKNOWN)
+"""Whose decision it is to put a task aside: a person's; that of a rule about what it came after;
+that of a repair, which cannot know what became of it."""
+
+
+class SetAside(Command, frozen=True, kw_only=True):
+    """Put unfinished tasks into quarantine, whatever is left of their budgets. Whoever runs one
+    loses its lease; what has finished stays as it ended."""
+
+    job_id: JobId
+    indices: tuple[Index, ...]
+    cause: str = OPERATOR
+    note: str = ""
+
+
+DECIDED_COMMANDS: tuple[type[Command], ...] = (SetAside,)

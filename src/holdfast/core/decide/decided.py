@@ -1,0 +1,65 @@
+"""What an operator, or a repair, decides of single tasks against the run of things."""
+
+from collections.abc import Iterable
+
+from holdfast.core import commands as c
+from holdfast.core import events as e
+from holdfast.core.attempt import EndReason
+from holdfast.core.decide.endings import end_of, pasts_of
+from holdfast.core.decide.jobs import no_task, unknown
+from holdfast.core.decide.operator import spans_of
+from holdfast.core.decision import Accepted, Decision, Reason, Refused
+from holdfast.core.ids import Index, Instant
+from holdfast.core.job import Job, state_of
+from holdfast.core.state import State
+from holdfast.core.task import FINISHED, TaskState
+
+
+def set_aside(state: State, command: c.SetAside, now: Instant) -> Decision:
+    """Those that have finished are left; a task that committed cannot be put aside. A gang goes
+    whole."""
+    job = state.jobs.get(command.job_id)
+    if job is None:
+        return unknown(state, command.job_id)
+    if command.cause not in c.ASIDE_CAUSES:
+        told = f"no cause {command.cause[:20]!r}; there are {', '.join(c.ASIDE_CAUSES)}"
+        return Refused(Reason.INVALID, told)
+    for index in command.indices:
+        if not 0 <= index < job.count:
+            return no_task(job, index)
+    named = range(job.count) if job.spec.placing.gang and command.indices else command.indices
+    chosen: list[Index] = []
+    for index in map(Index, sorted(set(named))):
+        current = state_of(job, index)
+        if current is TaskState.COMMITTED:
+            told = f"task {job.job_id}/{index} has committed its result"
+            return Refused(Reason.INVALID_TRANSITION, told)
+        if current not in FINISHED:
+            chosen.append(index)
+    if not chosen:
+        return Accepted((), 0)
+    return Accepted((put_aside(job, chosen, command.cause, command.note, now),), len(chosen))
+
+
+def put_aside(
+    job: Job, indices: Iterable[Index], cause: str, note: str, now: Instant
+) -> e.TasksSetAside:
+    """The fact about these tasks, each of which waits or is held."""
+    tasks = job.tasks or {}
+    waiting: list[Index] = []
+    ends: list[e.End] = []
+    for index in indices:
+        task = tasks.get(index)
+        if task is None or task.state is TaskState.WAITING:
+            waiting.append(index)
+        else:
+            told = note or f"it was put aside: {cause}"
+            ends.append(end_of(job.spec, task, EndReason.KILLED, now, error=told))
+    return e.TasksSetAside(
+        job_id=job.job_id,
+        cause=cause,
+        spans=spans_of(waiting),
+        ends=tuple(ends),
+        stopped=pasts_of(tasks[index] for index in waiting if index in tasks),
+        note=note,
+    )

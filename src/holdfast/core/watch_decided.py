@@ -1,0 +1,44 @@
+"""The history of what was decided of single tasks, watched: a decision takes no budget, ends the
+lease of whoever holds the task, and reaches nothing that has committed."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from holdfast.core import events as e
+from holdfast.core.ids import Instant, task_name
+from holdfast.core.seen import LEASED, RUNNING
+from holdfast.core.violation import Finding
+
+ASIDE_FOR = ("operator", "dependency", "unknown")
+
+
+def _set_aside(watch: Any, event: e.TasksSetAside, at: Instant) -> Iterator[Finding]:
+    """B4: what no budget sends into quarantine goes there for a cause that is written down."""
+    if event.cause not in ASIDE_FOR:
+        yield event.job_id, f"B4 tasks were put aside for {event.cause!r}"
+    for end in event.ends:
+        yield from _uncharged(watch, event, end)
+    yield from _waiting(watch, event)
+
+
+def _uncharged(watch: Any, event: e.TasksSetAside, end: e.End) -> Iterator[Finding]:
+    seen, name = watch.task(event.job_id, end.index), task_name(event.job_id, end.index)
+    yield from watch.move(event, event.job_id, end.index)
+    if seen.lease_id != end.lease_id or seen.attempt != end.attempt:
+        yield name, f"S4 lease {end.lease_id} ended and {seen.lease_id} is current"
+    if end.charged or (end.failures, end.losses) != (seen.failures, seen.losses):
+        yield name, "B2 a decision changed what is used of a budget"
+    watch.close(seen)
+
+
+def _waiting(watch: Any, event: e.TasksSetAside) -> Iterator[Finding]:
+    for span in event.spans:
+        for index in range(span.first, span.last + 1):
+            if watch.task(event.job_id, index).state in (LEASED, RUNNING):
+                yield task_name(event.job_id, index), "J2 it was told as waiting and was not"
+            yield from watch.move(event, event.job_id, index)
+
+
+DECIDED_JUDGES: Final[dict[type[e.Event], Callable[[Any, Any, Instant], Iterator[Finding]]]] = {
+    e.TasksSetAside: _set_aside,
+}
