@@ -23,6 +23,7 @@ from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check
 from holdfast.client.logged import LoggedOutcomes
 from holdfast.client.pending import Pending
 from holdfast.client.schedules_local import LocalSchedules
+from holdfast.client.stalls_local import LocalStalls
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.crews import LiveCrew
 from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
@@ -164,6 +165,10 @@ class Local:
     @property
     def effects(self) -> LocalEffects:
         return LocalEffects(self.call, self._embedded.exchanges, self.actor)
+
+    @property
+    def stalls(self) -> LocalStalls:
+        return LocalStalls(self.call, self._embedded.stalls, self.actor)
 
     @property
     def reasons(self) -> LocalReasons:
