@@ -194,6 +194,15 @@ class ChosenEffects(Body):
     reason: str = ""
 
 
+class ChosenStalls(Body):
+    """Which attempts that hang are to be ended: those named by `ids` (`12/3:2`), or with `every`
+    all that can be."""
+
+    ids: list[str] = []
+    every: bool = False
+    reason: str = ""
+
+
 class ChosenCases(Body):
     """Which tasks in quarantine an order is about: those named by `ids` (`12/3`), or those that fit
     all the rest; `every` for all there are. `canary`: one of each fingerprint. `older_than` is a
@@ -296,3 +305,12 @@ class Problem(Struct, kw_only=True, omit_defaults=True):
     reasons: list[str] = []
     trace_id: str = ""
     extra: dict[str, Any] = {}
+
+
+class Query(Body):
+    """A question in SQL. `at` is a position or a time, empty for now; `limit` 0 gives all rows."""
+
+    sql: str
+    limit: int = 10_000
+    timeout: str = "30s"
+    at: str = ""

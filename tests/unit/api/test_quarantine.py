@@ -119,7 +119,8 @@ def test_a_retry_is_a_canary_first_and_then_all_that_are_alike(inside):
         job, _ = await failed(house, *errors)
         look = (await house.post("/quarantine/retry", {"every": True, "dry_run": True})).value
         assert (look["retried"], look["chosen"], look["more"]) == (0, 4, False)
-        told = (await house.post("/quarantine/retry", {"reasons": ["failed"], "canary": True})).value
+        body = {"reasons": ["failed"], "canary": True}
+        told = (await house.post("/quarantine/retry", body)).value
         assert told["retried"] == 1
         assert [view["job_id"] for view in told["tasks"]] == [job]
         shown = (await house.get(f"/tasks/{told['tasks'][0]['id']}")).value
