@@ -100,7 +100,7 @@ def test_one_is_shown_with_its_attempts_and_what_is_not_there_is_said(inside):
 
 def test_numbers_say_what_there_is_and_what_came_of_late(inside):
     async def story(house):
-        job, _ = await failed(house, BROKEN.format(1), BROKEN.format(2), "timed_out")
+        await failed(house, BROKEN.format(1), BROKEN.format(2), "timed_out")
         aside = await house.submit(2)
         command = c.SetAside(job_id=JobId(aside), indices=(Index(0),), note="disk")
         await house.served.ask(lambda k: k.execute(command, actor="test"))
