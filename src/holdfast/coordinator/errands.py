@@ -10,11 +10,15 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from holdfast.coordinator.checking import Check, check_folder
 from holdfast.coordinator.snapshotting import Course, make_snapshot
 
-Errand = Course
+Errand = Course | Check
 
-ERRANDS: Final[dict[type[Struct], Callable[[Any], object]]] = {Course: make_snapshot}
+ERRANDS: Final[dict[type[Struct], Callable[[Any], object]]] = {
+    Course: make_snapshot,
+    Check: check_folder,
+}
 
 
 def do(given: bytes) -> bytes:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from holdfast.coordinator.bundles import FOLDER, Bundles
+from holdfast.coordinator.checker import Checker
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
 from holdfast.coordinator.coordinator import Coordinator
@@ -37,6 +38,8 @@ from holdfast.wire.exchange import Exchange, Reply
 T = TypeVar("T")
 
 SNAPSHOT_PATIENCE_S = 10.0
+SETTLE_MS = 2_000
+"""How long after an opening the first check is asked for: those who come back come first."""
 
 
 class Growth:
@@ -102,6 +105,9 @@ class Served:
             partial(taken.install, self.engine.post),
             self.desk,
         )
+        self.checker = Checker(
+            self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS
+        )
         self.ticker = Ticker(
             self.coordinator,
             keep_finished=settings.keep_finished,
@@ -119,6 +125,7 @@ class Served:
                 Rounds(self.coordinator, self.exchanges),
                 PaceNotes(self.log.path, self.coordinator, self.exchanges.placement),
                 self.snapshotter,
+                self.checker,
                 self.growth,
                 Collector(self.bundles, self.coordinator.state),
                 Collector(self.results, self.coordinator.state),
@@ -133,6 +140,7 @@ class Served:
         self.bundles.quota_bytes = settings.bundles_bytes
         self.results.largest_bytes = settings.result_bytes
         self.snapshotter.settings = settings
+        self.checker.adjust(settings)
         self.ticker.keep_finished = settings.keep_finished
         self.stalls.adjust(settings)
         self.exchanges.adjust(settings)
@@ -214,6 +222,7 @@ class Served:
 
     async def close(self) -> None:
         """Write what has gathered and let the folder go."""
+        await asyncio.to_thread(self.checker.finish)
         await asyncio.to_thread(self.snapshotter.finish, SNAPSHOT_PATIENCE_S)
         await self.engine.stop(OperatingError(f"{self.log.path} is no longer served"))
         self.log.close()

@@ -18,6 +18,7 @@ from holdfast.core.invariants_owed import commit_line, debts_agree, stored_resul
 from holdfast.core.invariants_ties import gangs, ties
 from holdfast.core.job import BY_PERSON, Job, JobState, counts, job_state, only_owes
 from holdfast.core.shape import shape_of
+from holdfast.core.sound import CELLS
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, KILLED_BY_LIMIT, Task, TaskState
 from holdfast.core.violation import Finding, Violation, found
@@ -25,7 +26,6 @@ from holdfast.core.watch import Watch
 
 __all__ = ["CHECKS", "Violation", "Watch", "check"]
 
-_CELLS: Final = bytes([*range(8), ASIDE, KILLED_BY_LIMIT])
 _WITH_RECORD: Final = (ASIDE, TaskState.LEASED, TaskState.RUNNING, TaskState.COMMITTED)
 _TENURED: Final = (TaskState.LEASED, TaskState.RUNNING)
 
@@ -44,7 +44,7 @@ def one_state(state: State) -> Iterator[Finding]:
     The cell says which; a record exists for exactly the cells that need one and says the same.
     """
     for job in state.jobs.values():
-        strange = job.states.translate(None, _CELLS)
+        strange = job.states.translate(None, CELLS)
         if strange:
             yield job.job_id, f"cell {strange[0]} is no state of a task"
         wanted = sum(job.states.count(cell) for cell in _WITH_RECORD)
