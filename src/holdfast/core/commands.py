@@ -9,7 +9,13 @@ from msgspec import Struct
 
 from holdfast.core.command import Command
 from holdfast.core.commands_circuits import CIRCUIT_COMMANDS, CloseCircuit, OpenCircuit
-from holdfast.core.commands_decided import ASIDE_CAUSES, DECIDED_COMMANDS, SetAside
+from holdfast.core.commands_decided import (
+    ASIDE_CAUSES,
+    DECIDED_COMMANDS,
+    ForceTask,
+    PurgeTasks,
+    SetAside,
+)
 from holdfast.core.commands_fleet import (
     ClearLimit,
     CordonWorker,
@@ -22,6 +28,7 @@ from holdfast.core.commands_fleet import (
     SetLimit,
     UncordonWorker,
 )
+from holdfast.core.commands_lineage import LINEAGE_COMMANDS, ForkLog, ResumeLog
 from holdfast.core.commands_owed import (
     OWED_COMMANDS,
     ConfirmDeliveries,
@@ -58,6 +65,8 @@ __all__ = [
     "FailAttempt",
     "FailDelivery",
     "Finished",
+    "ForceTask",
+    "ForkLog",
     "GrantGang",
     "GrantLeases",
     "InstallSnapshot",
@@ -71,12 +80,14 @@ __all__ = [
     "ParkEffects",
     "PauseQueue",
     "PreemptAttempts",
+    "PurgeTasks",
     "RearmLeases",
     "RecoverStalled",
     "RegisterEndpoint",
     "ReleaseAttempts",
     "RemoveEndpoint",
     "RescheduleTask",
+    "ResumeLog",
     "ResumeQueue",
     "RetryEffects",
     "RetryTasks",
@@ -379,4 +390,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *CIRCUIT_COMMANDS,
     *STALL_COMMANDS,
     *DECIDED_COMMANDS,
+    *LINEAGE_COMMANDS,
 )

@@ -15,9 +15,16 @@ import msgspec
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import JobId, LeaseId, task_name
 from holdfast.core.job import Job
-from holdfast.core.task import ASIDE, KILLED_BY_LIMIT, Task, TaskState
+from holdfast.core.task import (
+    ASIDE,
+    GIVEN_UP,
+    GIVEN_UP_UNPLACED,
+    KILLED_BY_LIMIT,
+    Task,
+    TaskState,
+)
 
-CELLS: Final = bytes([*range(8), ASIDE, KILLED_BY_LIMIT])
+CELLS: Final = bytes([*range(8), ASIDE, KILLED_BY_LIMIT, GIVEN_UP, GIVEN_UP_UNPLACED])
 """Every value that the cell of a task may have."""
 
 ATTEMPTS_MOST: Final = 2**31 - 1

@@ -1,5 +1,6 @@
 """The check of a folder: what it sets out from, what it compares, and what it says."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -176,14 +177,31 @@ def a_checker(folder: Path, world: World, **chosen: Any) -> tuple[Checker, Coord
     return checker, coordinator, clock
 
 
+def a_second_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\ncat > /dev/null\n{does}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
 def settle(checker: Checker) -> None:
     assert checker._thread is not None
     checker._thread.join(60)
 
 
+@pytest.mark.slow
+def test_001_68_a_second_process_checks_everything(folder: Path, world: World) -> None:
+    checker, _, _ = a_checker(folder, world)
+    health = checker.make(checker.ask())
+    assert (health.position, health.since, health.line()) == (len(world.log), 0, "ok")
+    assert health is checker.last
+
+
 def test_001_68_everything_is_checked_after_recovery_and_then_again_and_again(
-    folder: Path, world: World
+    tmp_path: Path, folder: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    found = '{"position":121,"since":0,"seconds":1.5,"violations":[]}'
+    a_second_process(tmp_path, monkeypatch, f"echo '{found}'")
     checker, _, clock = a_checker(folder, world)
     checker.step(clock.now())
     assert checker._thread is None
@@ -201,8 +219,12 @@ def test_001_68_everything_is_checked_after_recovery_and_then_again_and_again(
 
 
 def test_001_41_a_check_that_cannot_run_is_itself_a_violation(
-    tmp_path: Path, world: World, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    a_second_process(tmp_path, monkeypatch, "echo 'there is no log here' >&2; exit 1")
     checker, _, _ = a_checker(tmp_path / "nothing", world)
     checker.make(checker.ask())
     (violation,) = checker.violations
@@ -211,8 +233,9 @@ def test_001_41_a_check_that_cannot_run_is_itself_a_violation(
 
 
 def test_serving_goes_on_after_a_violation_unless_the_operator_wants_it_to_stop(
-    tmp_path: Path, world: World
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    a_second_process(tmp_path, monkeypatch, "exit 3")
     checker, coordinator, _ = a_checker(tmp_path / "nothing", world)
     checker.make(checker.ask())
     assert coordinator.failure is None

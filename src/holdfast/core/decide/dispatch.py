@@ -10,8 +10,10 @@ from holdfast.core.decide import (
     circuits,
     decided,
     fleet,
+    forced,
     gangs,
     jobs,
+    lineage,
     opening,
     operator,
     owed,
@@ -78,6 +80,10 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.CloseCircuit: circuits.close_circuit,
     c.RecoverStalled: stalls.recover,
     c.SetAside: decided.set_aside,
+    c.ForkLog: lineage.fork_log,
+    c.ResumeLog: lineage.resume_log,
+    c.PurgeTasks: decided.purge,
+    c.ForceTask: forced.force,
 }
 
 
