@@ -27,6 +27,7 @@ from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.stalls import Stalls
 from holdfast.coordinator.taking import Taken
 from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.coordinator.turns import Hook
 from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
 from holdfast.core.errors import OperatingError
@@ -119,23 +120,23 @@ class Served:
             unplaced=Unplaced(self.coordinator, self.exchanges),
         )
         self.stalls = Stalls(self.coordinator, self.exchanges, settings)
-        self.engine.hooks.extend(
-            (
-                self.ticker,
-                self.stalls,
-                Clockwork(self.coordinator),
-                FleetNotes(self.log.path, self.coordinator, self.exchanges),
-                self._parking,
-                Rounds(self.coordinator, self.exchanges),
-                PaceNotes(self.log.path, self.coordinator, self.exchanges.placement),
-                self.snapshotter,
-                self.checker,
-                self.growth,
-                Collector(self.bundles, self.coordinator.state),
-                Collector(self.results, self.coordinator.state),
-            )
-        )
         self._taken = taken
+        self.engine.hooks.extend(self._hooks())
+
+    def _hooks(self) -> Iterator[Hook]:
+        """Whatever acts in every turn, in this order."""
+        yield self.ticker
+        yield self.stalls
+        yield Clockwork(self.coordinator)
+        yield FleetNotes(self.log.path, self.coordinator, self.exchanges)
+        yield self._parking
+        yield Rounds(self.coordinator, self.exchanges)
+        yield PaceNotes(self.log.path, self.coordinator, self.exchanges.placement)
+        yield self.snapshotter
+        yield self.checker
+        yield self.growth
+        yield Collector(self.bundles, self.coordinator.state)
+        yield Collector(self.results, self.coordinator.state)
 
     def adjust(self, settings: Settings) -> None:
         """Have other settings hold from now on. What is here already is measured by them when

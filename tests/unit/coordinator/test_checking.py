@@ -132,7 +132,8 @@ def test_001_58_an_unsound_snapshot_is_passed_over_where_the_log_covers(
     log.close()
     assert fingerprint(state) == world.fingerprint()
     (line,) = [each for each in caplog.records if getattr(each, "event", "") == "snapshot_rejected"]
-    assert (line.file, "job 1 is there 2 times" in line.why) == (path.name, True)  # type: ignore[attr-defined]
+    told = vars(line)
+    assert (told["file"], "job 1 is there 2 times" in told["why"]) == (path.name, True)
     (flaw,) = verify_folder(folder).flaws
     assert (flaw.file, flaw.why) == (str(path), "job 1 is there 2 times")
     (violation,) = check_folder(Check(str(folder))).violations
