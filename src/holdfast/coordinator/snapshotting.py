@@ -5,29 +5,24 @@ is dropped before the snapshot is verified, installed and recorded in the log it
 """
 
 import threading
-from collections.abc import Callable, Iterator
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable
 from logging import getLogger
 from pathlib import Path
 
 from msgspec import Struct
 
 from holdfast.coordinator.desk import Desk
+from holdfast.coordinator.keeping import kept_records
 from holdfast.coordinator.recovery import recover
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
-from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant, OperatingError
 from holdfast.core.freeze import fingerprint, freeze, thaw
 from holdfast.core.ids import Instant, Position
 from holdfast.core.invariants import check
-from holdfast.core.record import Record, decode_record
-from holdfast.core.state import State
 from holdfast.wal import (
     WAL_FOLDER,
     Disk,
-    FolderReader,
-    KeptRecord,
     Log,
     RealDisk,
     clear_leftovers,
@@ -85,7 +80,7 @@ def make_snapshot(course: Course, disk: Disk | None = None) -> Made:
     # Also what an earlier snapshot kept: its file goes with it.
     before = max(drop_before, reader.oldest)
     if before > 1:
-        write_kept(disk, folder, state.position, _kept_records(reader, state, before))
+        write_kept(disk, folder, state.position, kept_records(reader.record, state, before))
     write_snapshot(
         disk, folder, state.position, chain, reader.log_id, [frozen], state_hash.encode()
     )
@@ -104,43 +99,6 @@ def _drop_before(disk: Disk, folder: Path, course: Course) -> int:
             return min(int(path.stem) + 1, int(snapshots[-1].stem))
         kept += size_of(disk, path)
     return 0
-
-
-def _kept_records(reader: FolderReader, state: State, before: int) -> Iterator[KeptRecord]:
-    """The records older than `before` that the tasks of the jobs in memory point into, and those
-    that these point into: results, errors and the attempts before them."""
-    wanted: set[int] = set()
-    for job in state.jobs.values():
-        wanted.update(end for end in job.ends or () if 0 < end < before)
-        for task in (job.tasks or {}).values():
-            wanted.update(p for p in (task.previous, task.committed) if 0 < p < before)
-    found: dict[int, KeptRecord] = {}
-    waiting = [-position for position in wanted]
-    heapify(waiting)
-    while waiting:
-        position = -heappop(waiting)
-        frame, data = reader.record(position)
-        found[position] = (position, frame.at, frame.wall, frame.epoch, data)
-        for earlier in _pointed_at(decode_record(data), state):
-            if 0 < earlier < before and earlier not in wanted:
-                wanted.add(earlier)
-                heappush(waiting, -earlier)
-    yield from (found[position] for position in sorted(found))
-
-
-def _pointed_at(record: Record, state: State) -> Iterator[int]:
-    """Where the attempts before those that this record ended had ended, for jobs in memory."""
-    for event in record.events:
-        if getattr(event, "job_id", None) not in state.jobs:
-            continue
-        if isinstance(event, e.TasksCompleted):
-            yield from (commit.previous for commit in event.commits)
-        elif isinstance(event, e.TaskCommitted):
-            yield event.commit.previous
-        elif isinstance(event, e.WithEnds):
-            yield from (end.previous for end in event.ends)
-            if isinstance(event, e.TasksKilled | e.TasksSetAside):
-                yield from (stopped.previous for stopped in event.stopped)
 
 
 def drop_history(source: Log, made: Made, archive: Path | None) -> None:
