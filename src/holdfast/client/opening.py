@@ -10,6 +10,7 @@ from holdfast.client.local import Local
 from holdfast.client.localworker import MakeExecutor, Offers
 from holdfast.client.sinks import Given, sinks_given
 from holdfast.coordinator.settings import Settings
+from holdfast.coordinator.settings import stall_recovery as checked_recovery
 from holdfast.wire.amounts import Duration, duration_ms, number, size_bytes, text, whole
 from holdfast.wire.contents import INLINE_BYTES, RESULT_BYTES_MAX
 from holdfast.wire.wishes import amounts_of
@@ -31,6 +32,9 @@ def open(
     resources: Mapping[str, float] | None = None,
     attributes: Mapping[str, str | float] | None = None,
     sinks: Mapping[str, Given] | None = None,
+    stall_timeout: Duration | None = "10m",
+    stall_recovery: Literal["auto", "ask"] = "auto",
+    stall_delay: Duration = "60s",
 ) -> Holdfast:
     """Open the folder at `path`, creating it where absent, and go on with what it holds.
 
@@ -41,6 +45,8 @@ def open(
     `result_size` is how large the result of a task may be.
     `resources` and `attributes` are what tasks may ask for by name, and require. `sinks` are where
     effects go, by the names that tasks give: definitions, or functions called with each effect.
+    What hangs for `stall_timeout` is found (None: nothing is); `auto` ends an attempt that does,
+    and its task waits `stall_delay`, `ask` waits for `approve_stall`.
     """
     loading = loading_script()
     if loading is not None:
@@ -64,6 +70,9 @@ def open(
         archive=None if archive is None else Path(archive).absolute(),
         keep_finished=keep_finished,
         sinks=given.defined,
+        stall_ms=duration_ms(stall_timeout, "stall_timeout"),
+        stall_recovery=checked_recovery(stall_recovery, "stall_recovery"),
+        stall_delay_ms=duration_ms(stall_delay, "stall_delay"),
     )
     told = {name: _attribute(value, name) for name, value in (attributes or {}).items()}
     named = tuple(sorted(told.items()))

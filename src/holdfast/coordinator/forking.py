@@ -113,7 +113,7 @@ def fork_plan(reading: Reading, *, wall: Instant, actor: str, reason: str) -> Pl
         reason=reason,
     )
     record = first_record(state, command, Instant(max(at, wall)), actor)
-    kept = list(kept_records(folder.reader.record, state, state.position + 1))
+    kept = list(kept_records(folder.reader, state, state.position + 1))
     return Plan(folder.path, state, command, record, kept, wall)
 
 

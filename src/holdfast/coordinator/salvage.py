@@ -106,7 +106,7 @@ def plan_salvage(
     at = Instant(max(state.time, behind.at, wall))
     record = first_record(state, command, at, actor)
     lost: list[int] = []
-    kept = list(kept_records(wreck.record, state, state.position + 1, lost))
+    kept = list(kept_records(wreck, state, state.position + 1, lost))
     loss = _loss(wreck, state, edge, command, behind, record, frozenset(lost))
     report = msgspec.json.format(msgspec.json.encode(loss), indent=2) + b"\n"
     return Plan(source, state, command, record, kept, wall, report), loss
@@ -147,7 +147,7 @@ def _followed(wreck: Wreckage) -> tuple[State, Edge, Reach, str | None]:
 
 def _replay(wreck: Wreckage, state: State, edge: Edge, until: int) -> str | None:
     """Fold what follows; why it had to stop before `until`, if it had to."""
-    for frame in wreck.read(edge, _frame_end(wreck, edge, until)):
+    for frame in wreck.linked(edge, _frame_end(wreck, edge, until)):
         for position, data in enumerate(frame.records, start=frame.first):
             if not state.position < position <= until:
                 continue

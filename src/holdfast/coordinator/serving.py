@@ -38,6 +38,10 @@ T = TypeVar("T")
 
 SNAPSHOT_PATIENCE_S = 10.0
 
+QUESTIONS = 2
+"""So many questions in SQL are answered at once, each by a process of its own; they have a desk of
+their own, so that a snapshot never waits for one."""
+
 
 class Growth:
     """Tells those who follow the log that more of it is durable. Looked at in every turn."""
@@ -93,7 +97,7 @@ class Served:
         self._reception = Reception(
             taken.coordinator, self.exchanges, self._parking, self.engine.soon, faults
         )
-        self.desk = Desk()
+        self.desk, self.questions = Desk(), Desk(QUESTIONS)
         self.snapshotter = Snapshotter(
             self.log.path,
             self.log,
@@ -214,6 +218,7 @@ class Served:
 
     async def close(self) -> None:
         """Write what has gathered and let the folder go."""
+        self.questions.leave()
         await asyncio.to_thread(self.snapshotter.finish, SNAPSHOT_PATIENCE_S)
         await self.engine.stop(OperatingError(f"{self.log.path} is no longer served"))
         self.log.close()

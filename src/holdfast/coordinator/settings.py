@@ -18,6 +18,13 @@ RECOVERIES = (AUTO, ASK)
 """Whether an attempt that hangs is ended at once, or when somebody approves of it."""
 
 
+def stall_recovery(told: str, what: str) -> str:
+    """One of `RECOVERIES`, or a `ValueError` that names them."""
+    if told not in RECOVERIES:
+        raise ValueError(f"{what}={told!r} must be one of {', '.join(RECOVERIES)}")
+    return told
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """`snapshot_bytes`: how much log may gather before a snapshot is made of it.
     `history_bytes`: how much log is kept for looking back, at least; older segments are moved to

@@ -80,7 +80,7 @@ def make_snapshot(course: Course, disk: Disk | None = None) -> Made:
     # Also what an earlier snapshot kept: its file goes with it.
     before = max(drop_before, reader.oldest)
     if before > 1:
-        write_kept(disk, folder, state.position, kept_records(reader.record, state, before))
+        write_kept(disk, folder, state.position, kept_records(reader, state, before))
     write_snapshot(
         disk, folder, state.position, chain, reader.log_id, [frozen], state_hash.encode()
     )

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from holdfast.core import (
     apply_circuits,
+    apply_decided,
     apply_ends,
     apply_fleet,
     apply_jobs,
@@ -99,6 +100,8 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.TasksSetAside: apply_ends.tasks_set_aside,
     e.LogForked: apply_lineage.log_forked,
     e.LogResumed: apply_lineage.log_resumed,
+    e.TasksPurged: apply_decided.tasks_purged,
+    e.TaskForced: apply_decided.task_forced,
 }
 
 

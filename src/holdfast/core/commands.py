@@ -9,7 +9,13 @@ from msgspec import Struct
 
 from holdfast.core.command import Command
 from holdfast.core.commands_circuits import CIRCUIT_COMMANDS, CloseCircuit, OpenCircuit
-from holdfast.core.commands_decided import ASIDE_CAUSES, DECIDED_COMMANDS, SetAside
+from holdfast.core.commands_decided import (
+    ASIDE_CAUSES,
+    DECIDED_COMMANDS,
+    ForceTask,
+    PurgeTasks,
+    SetAside,
+)
 from holdfast.core.commands_fleet import (
     ClearLimit,
     CordonWorker,
@@ -59,6 +65,7 @@ __all__ = [
     "FailAttempt",
     "FailDelivery",
     "Finished",
+    "ForceTask",
     "ForkLog",
     "GrantGang",
     "GrantLeases",
@@ -73,6 +80,7 @@ __all__ = [
     "ParkEffects",
     "PauseQueue",
     "PreemptAttempts",
+    "PurgeTasks",
     "RearmLeases",
     "RecoverStalled",
     "RegisterEndpoint",

@@ -16,7 +16,7 @@ from holdfast.core.events_circuits import (
     CircuitOpened,
     CircuitProbed,
 )
-from holdfast.core.events_decided import TasksSetAside
+from holdfast.core.events_decided import TaskForced, TasksPurged, TasksSetAside
 from holdfast.core.events_fleet import (
     EndpointRegistered,
     EndpointRemoved,
@@ -139,11 +139,13 @@ __all__ = [
     "Stopped",
     "TaskCommitted",
     "TaskDue",
+    "TaskForced",
     "TaskRescheduled",
     "TasksAdded",
     "TasksCompleted",
     "TasksDone",
     "TasksKilled",
+    "TasksPurged",
     "TasksQuarantined",
     "TasksRetried",
     "TasksSetAside",
@@ -217,6 +219,8 @@ AnyEvent = (
     | TasksSetAside
     | LogForked
     | LogResumed
+    | TasksPurged
+    | TaskForced
 )
 
 WithEnds = AttemptsReturned | TasksQuarantined | TasksKilled | TasksSetAside

@@ -20,13 +20,22 @@ from holdfast.core.invariants_ties import gangs, ties
 from holdfast.core.job import BY_PERSON, Job, JobState, counts, job_state, only_owes
 from holdfast.core.shape import shape_of
 from holdfast.core.state import State
-from holdfast.core.task import ASIDE, FRESH, KILLED_BY_LIMIT, Task, TaskState
+from holdfast.core.task import (
+    ASIDE,
+    FRESH,
+    GIVEN_UP,
+    GIVEN_UP_UNPLACED,
+    KILLED_BY_LIMIT,
+    Task,
+    TaskState,
+)
 from holdfast.core.violation import Finding, Violation, found
 from holdfast.core.watch import Watch
 
 __all__ = ["CHECKS", "Violation", "Watch", "check"]
 
-_CELLS: Final = bytes([*range(8), ASIDE, KILLED_BY_LIMIT])
+_BY_RULE: Final = (KILLED_BY_LIMIT, GIVEN_UP, GIVEN_UP_UNPLACED)
+_CELLS: Final = bytes([*range(8), ASIDE, *_BY_RULE])
 _WITH_RECORD: Final = (ASIDE, TaskState.LEASED, TaskState.RUNNING, TaskState.COMMITTED)
 _TENURED: Final = (TaskState.LEASED, TaskState.RUNNING)
 
@@ -84,9 +93,9 @@ def _rolled_up(job: Job, tally: dict[TaskState, int], unfinished: int, active: i
         return JobState.FAILED
     if tally[TaskState.SUCCEEDED] == job.count and not job.cause:
         return JobState.SUCCEEDED
-    if tally[TaskState.UNSCHEDULABLE]:
+    if tally[TaskState.UNSCHEDULABLE] or job.states.count(GIVEN_UP_UNPLACED):
         return JobState.UNSCHEDULABLE
-    by_person = tally[TaskState.KILLED] - job.states.count(KILLED_BY_LIMIT)
+    by_person = tally[TaskState.KILLED] - sum(map(job.states.count, _BY_RULE))
     return JobState.KILLED if by_person or job.cause in BY_PERSON else JobState.FAILED
 
 

@@ -29,7 +29,7 @@ from holdfast.core.seen import (
 )
 from holdfast.core.violation import Finding, Violation, found
 from holdfast.core.watch_circuits import CIRCUIT_JUDGES, SeenCircuit, retried, unguarded
-from holdfast.core.watch_decided import DECIDED_JUDGES
+from holdfast.core.watch_decided import DECIDED_JUDGES, unforced
 from holdfast.core.watch_lineage import LINEAGE_JUDGES, idle
 from holdfast.core.watch_owed import OWED_JUDGES, owes, unsettled
 from holdfast.core.watch_schedules import SCHEDULE_JUDGES, SeenSchedule
@@ -69,6 +69,7 @@ class Watch:
         violations.extend(found("C4", partial(unsettled, self, record)))
         violations.extend(found("F2", partial(unguarded, self, record)))
         violations.extend(found("L9", partial(idle, self, record)))
+        violations.extend(found("J2", partial(unforced, self, record)))
         return tuple(violations)
 
     def _order(self, position: Position, record: Record) -> Iterator[Finding]:

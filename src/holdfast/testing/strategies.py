@@ -317,6 +317,8 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.SetAside: decided.set_aside,
     c.ForkLog: lineage.fork_log,
     c.ResumeLog: lineage.resume_log,
+    c.PurgeTasks: decided.purge_tasks,
+    c.ForceTask: decided.force_task,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (

@@ -8,12 +8,13 @@ that can be said of them. Nothing is locked, written or repaired.
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.wal.disk import Disk, read_all
-from holdfast.wal.errors import LogDamaged
+from holdfast.wal.errors import HistoryGone, LogDamaged
 from holdfast.wal.file import WAL_FOLDER
 from holdfast.wal.frames import (
     CHAIN_AT,
@@ -95,7 +96,7 @@ class Wreckage:
             reach = Reach(after, place.path, place.end)
         return reach
 
-    def read(self, edge: Edge, until: int) -> Iterator[Frame]:
+    def linked(self, edge: Edge, until: int) -> Iterator[Frame]:
         """The frames that follow, up to the one that ends at `until`."""
         for place, after in self._links(edge):
             if after.position > until:
@@ -118,13 +119,33 @@ class Wreckage:
                     seen.add((frame.first, frame.chain))
                     yield frame
 
+    @property
+    def oldest(self) -> int:
+        """The first position that any readable frame holds; behind all, where none is whole."""
+        return self._ordered[0].first if self._ordered else self.last + 1
+
+    def read(self, position: int = 1) -> Iterator[Frame]:
+        """Whole frames from the one that holds `position`, whether they follow each other or
+        not."""
+        return self.behind(position - 1)
+
+    def kept_positions(self) -> list[int]:
+        """What was kept beside snapshots, as far as that can be read."""
+        found: list[int] = []
+        with suppress(OSError, LogDamaged):
+            for position in self._kept.positions(self.oldest):
+                with suppress(OSError, LogDamaged, HistoryGone):
+                    self._kept.find(position, self.oldest)
+                    found.append(position)
+        return found
+
     def record(self, position: int) -> tuple[Frame, bytes]:
         """One record and its frame, out of what is whole or was kept beside a snapshot."""
         at = bisect_right(self._ordered, position, key=_first_of) - 1
         if at >= 0 and position <= self._ordered[at].last:
             frame = self.frame(self._ordered[at])
             return frame, frame.records[position - frame.first]
-        frame = self._kept.find(position, self._ordered[0].first if self._ordered else position + 1)
+        frame = self._kept.find(position, self.oldest)
         return frame, frame.records[position - frame.first]
 
     def frame(self, place: Place) -> Frame:

@@ -10,6 +10,7 @@ from holdfast.core.decide import (
     circuits,
     decided,
     fleet,
+    forced,
     gangs,
     jobs,
     lineage,
@@ -81,6 +82,8 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.SetAside: decided.set_aside,
     c.ForkLog: lineage.fork_log,
     c.ResumeLog: lineage.resume_log,
+    c.PurgeTasks: decided.purge,
+    c.ForceTask: forced.force,
 }
 
 
