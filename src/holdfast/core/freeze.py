@@ -19,6 +19,7 @@ from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job, first_fresh, is_finished
 from holdfast.core.lineage import Ancestor
+from holdfast.core.operation import Operation
 from holdfast.core.owed import Stored
 from holdfast.core.ready import is_begun, put_back
 from holdfast.core.schedule import Schedule
@@ -67,6 +68,7 @@ class FrozenState(Struct, frozen=True, array_like=True):
     retries_away: list[tuple[JobId, list[Instant]]] = []
     lineage: tuple[Ancestor, ...] = ()
     suspended: str = ""
+    operations: list[Operation] = []
 
 
 class Versioned(Struct, array_like=True):
@@ -145,6 +147,7 @@ def freeze(state: State) -> bytes:
         sorted(state.retries_away.items()),
         state.lineage,
         state.suspended,
+        list(state.operations.values()),
     )
     return _encoder.encode(_without_defaults(frozen))
 
@@ -181,6 +184,7 @@ def thaw(data: bytes) -> State:
     state.circuits = {circuit.key: circuit for circuit in frozen.circuits}
     state.retries_away = dict(frozen.retries_away)
     state.lineage, state.suspended = frozen.lineage, frozen.suspended
+    state.operations = {known.operation_id: known for known in frozen.operations}
     _build_indexes(state)
     return state
 
