@@ -150,3 +150,18 @@ config = LazyCommands(
     name="config",
     help="Look at the settings of this place.",
 )
+
+log = LazyCommands(
+    {
+        "verify": ("holdfast.cli.logs:verify", "Check every byte and what it adds up to."),
+        "dump": ("holdfast.cli.logs:dump", "Print the events of a log."),
+        "stats": ("holdfast.cli.logs:stats", "Measure a log."),
+        "snapshot": ("holdfast.cli.logs:snapshot", "Make a snapshot now."),
+        "fork": ("holdfast.cli.lineages:fork", "Make a new log that ends at a moment of this."),
+        "salvage": ("holdfast.cli.lineages:salvage", "Make a new log of a damaged one."),
+        "resume": ("holdfast.cli.lineages:resume", "Let a forked or salvaged log work."),
+    },
+    name="log",
+    help="Verify, dump or measure a log; snapshot it, fork it, salvage it.\n\n"
+    "DIR is the data folder; it may be named by --data or the environment as well.",
+)

@@ -56,7 +56,7 @@ PLACES: Final = {
     ),
     "query": ("holdfast.cli.querying:query", "Ask in SQL about everything that is known."),
     "diff": ("holdfast.cli.differing:diff", "Say what changed between two moments."),
-    "log": ("holdfast.cli.logs:log", "Verify, dump or measure a log, or take a snapshot of it."),
+    "log": ("holdfast.cli.groups:log", "Verify, measure, snapshot, fork or salvage a log."),
     "states": ("holdfast.cli.states:states", "Draw the states of tasks, attempts, leases, jobs."),
     "config": ("holdfast.cli.groups:config", "Show the settings and where each comes from."),
     "doctor": ("holdfast.cli.doctor:doctor", "Check the server, the token, the clock, the disk."),
