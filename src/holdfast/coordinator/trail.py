@@ -16,7 +16,7 @@ from holdfast.coordinator.history import Past, links_of
 from holdfast.coordinator.inspect import HistoryGone, Told
 from holdfast.coordinator.views import View, rfc3339
 from holdfast.core.ids import Index, Position
-from holdfast.core.job import Job, state_of
+from holdfast.core.job import Job, birth_of, state_of
 from holdfast.core.task import FINISHED
 from holdfast.core.transactions import Action, transaction_of
 
@@ -34,7 +34,7 @@ class Trail(Struct, frozen=True):
 
 def trail_of(past: Past, job: Job, index: Index, last: Position) -> Trail:
     """What is told of a task up to the position `last`."""
-    born = _born(job, index)
+    born = birth_of(job, index)
     links = list(islice(links_of(past, job, index), MOST_LINKS))
     known = sorted({born, *links})
     found: dict[Position, View] = {}
@@ -53,12 +53,6 @@ def trail_of(past: Past, job: Job, index: Index, last: Position) -> Trail:
         else:
             is_complete = False
     return Trail([found[position] for position in sorted(found)], is_complete)
-
-
-def _born(job: Job, index: Index) -> Position:
-    """Where the task came to be: with its job, or with the items that were added later."""
-    added = [position for first, position in job.chunks if first <= index]
-    return added[-1] if added else job.position
 
 
 def _is_restless(job: Job, index: Index, last: View | None) -> bool:
