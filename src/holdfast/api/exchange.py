@@ -8,7 +8,7 @@ from holdfast.api.call import Answer, Answered, Call
 from holdfast.api.problems import Declined
 from holdfast.api.results import check_results
 from holdfast.coordinator.promise import Promise
-from holdfast.coordinator.serving import Left, Superseded
+from holdfast.coordinator.reception import Left, Superseded
 from holdfast.wire.exchange import Exchange, Reply, is_empty
 
 PARK_S: Final = 20.0

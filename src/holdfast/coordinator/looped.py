@@ -11,7 +11,7 @@ from typing import TypeVar
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.ports import Faults
 from holdfast.coordinator.turns import Hook, Turns
-from holdfast.coordinator.writing import Writer
+from holdfast.coordinator.writing import MakeWriter, Writer
 from holdfast.core.ids import Position
 from holdfast.wal import Log
 
@@ -21,11 +21,13 @@ T = TypeVar("T")
 class LoopEngine:
     """Made and used on the loop's thread. `failed` is set when the log is lost to us."""
 
-    def __init__(self, coordinator: Coordinator, log: Log, faults: Faults) -> None:
+    def __init__(
+        self, coordinator: Coordinator, log: Log, faults: Faults, writer: MakeWriter = Writer
+    ) -> None:
         self.coordinator = coordinator
         self.failed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._writer = Writer(log, faults, self._tell_synced, self._tell_failed)
+        self._writer = writer(log, faults, self._tell_synced, self._tell_failed)
         self._turns = Turns(coordinator, self._writer.write)
         self._turn: asyncio.Handle | None = None
         self._alarm: asyncio.TimerHandle | None = None

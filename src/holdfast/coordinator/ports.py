@@ -2,6 +2,7 @@
 
 import os
 import random
+import socket
 import time
 from typing import Final, Protocol
 
@@ -26,25 +27,49 @@ class Faults(Protocol):
         """A named place where a test may make the world fail."""
 
 
+class Machine(Protocol):
+    """Where a coordinator runs: two clocks, and what others call it by."""
+
+    def boot_ms(self) -> int:
+        """How long it has been up, its sleep included. Nobody can set this one."""
+
+    def wall_ms(self) -> int: ...
+
+    def host(self) -> str: ...
+
+    def pid(self) -> int: ...
+
+
 _BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-def _boot_ms() -> int:
-    return time.clock_gettime_ns(_BOOT) // 1_000_000
+class ThisMachine:
+    def boot_ms(self) -> int:
+        return time.clock_gettime_ns(_BOOT) // 1_000_000
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def host(self) -> str:
+        return socket.gethostname()
+
+    def pid(self) -> int:
+        return os.getpid()
 
 
 class SystemClock:
     """Log time anchored once: the later of the wall clock and the last recorded instant, plus
     what has passed since. Neither a jump of the wall clock nor a restart takes it back."""
 
-    def __init__(self, last: Instant) -> None:
-        self._anchor = max(self.wall(), last) - _boot_ms()
+    def __init__(self, last: Instant, machine: Machine | None = None) -> None:
+        self._machine = machine or ThisMachine()
+        self._anchor = max(self.wall(), last) - self._machine.boot_ms()
 
     def now(self) -> Instant:
-        return Instant(self._anchor + _boot_ms())
+        return Instant(self._anchor + self._machine.boot_ms())
 
     def wall(self) -> Instant:
-        return Instant(time.time_ns() // 1_000_000)
+        return Instant(self._machine.wall_ms())
 
 
 class SystemDice:

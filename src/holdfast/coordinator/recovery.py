@@ -1,13 +1,12 @@
 """From a log to the state it tells: newest snapshot that verifies, then the tail, in order."""
 
 import gc
-import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 from holdfast.coordinator.lines import say
+from holdfast.coordinator.ports import Machine, ThisMachine
 from holdfast.coordinator.settings import LEASE_TERM_MS
 from holdfast.core import commands as c
 from holdfast.core.apply import apply
@@ -90,15 +89,18 @@ def _from_snapshot(log: Readable, folder: Path, disk: Disk, until: int | None) -
     return state
 
 
-def opening(log_id: str, epoch: int, torn_bytes: int, term_ms: int) -> c.OpenLog:
+def opening(
+    log_id: str, epoch: int, torn_bytes: int, term_ms: int, machine: Machine | None = None
+) -> c.OpenLog:
     """The command that takes the log over. `term_ms` zero: workers and feeders are in our own
     process; leases that a server granted before still get their term."""
+    machine = machine or ThisMachine()
     return c.OpenLog(
         log_id=log_id,
         epoch=epoch,
         version=VERSION,
-        host=socket.gethostname(),
-        pid=os.getpid(),
+        host=machine.host(),
+        pid=machine.pid(),
         torn_bytes=torn_bytes,
         term_ms=term_ms or LEASE_TERM_MS,
         served=bool(term_ms),

@@ -18,6 +18,7 @@ from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.parking import Parking
 from holdfast.coordinator.ports import Faults, NoFaults
 from holdfast.coordinator.promise import Listener
+from holdfast.coordinator.reception import Reception
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
@@ -29,25 +30,11 @@ from holdfast.core.errors import OperatingError
 from holdfast.core.ids import NEVER, Instant, Position, WorkerId
 from holdfast.core.record import Record
 from holdfast.core.task import TaskState
-from holdfast.wire.exchange import Exchange, Reply, is_empty
+from holdfast.wire.exchange import Exchange, Reply
 
 T = TypeVar("T")
 
 SNAPSHOT_PATIENCE_S = 10.0
-
-
-class Left(Exception):
-    """Whoever asked has gone away."""
-
-    def __init__(self, message: Exchange) -> None:
-        super().__init__(f"who brought exchange {message.number} of {message.worker} has left")
-
-
-class Superseded(Exception):
-    """A later exchange of the same worker, or the same again, was taken meanwhile."""
-
-    def __init__(self, message: Exchange) -> None:
-        super().__init__(f"exchange {message.number} of {message.worker} was sent again, or more")
 
 
 class Growth:
@@ -99,7 +86,11 @@ class Served:
         )
         self.exchanges.adjust(settings)
         self._parking = Parking(self.exchanges)
-        self.engine = LoopEngine(taken.coordinator, taken.log, faults or NoFaults())
+        faults = faults or NoFaults()
+        self.engine = LoopEngine(taken.coordinator, taken.log, faults)
+        self._reception = Reception(
+            taken.coordinator, self.exchanges, self._parking, self.engine.soon, faults
+        )
         self.snapshotter = Snapshotter(
             self.log.path,
             self.log,
@@ -128,7 +119,6 @@ class Served:
             )
         )
         self._taken = taken
-        self._asking: dict[WorkerId, tuple[int, int, Listener[Reply]]] = {}
 
     def adjust(self, settings: Settings) -> None:
         """Have other settings hold from now on. What is here already is measured by them when
@@ -162,40 +152,12 @@ class Served:
         until there is, or until `park_s` have passed. It is told `Superseded` where the worker has
         sent the same again, and `Left` where nobody waits for it any more. `Superseded` is raised
         where it has sent more already."""
-        worker = message.worker
-        here = (message.incarnation, message.number)
-        known = self.exchanges.workers.get(worker)
-        if known is not None and known.incarnation == here[0] and here[1] < known.number:
-            raise Superseded(message)
-        former = self._asking.get(worker)
-        if former is not None and former[:2] == here:
-            # A repeat takes the answer from whoever asked the same before.
-            former[2](Superseded(message))
-        asking = (*here, tell)
-
-        def send(reply: Reply) -> None:
-            if self._asking.get(worker) is asking:
-                del self._asking[worker]
-            tell(reply)
-
-        self.exchanges.take(message, send)
-        self._asking[worker] = asking
-        if is_empty(message):
-            self._parking.add(message, self.coordinator.now(), park_s)
-        if self.exchanges.is_at_rest():
-            # What a thousand idle workers say changes nothing, and must cost next to nothing.
-            self.coordinator.settle()
-        else:
-            self.engine.soon()
+        self._reception.take(message, park_s, tell)
 
     def forsake(self, message: Exchange) -> None:
         """The connection of a parked exchange is gone, which proves nothing about the worker: it
         asks again, and is given nothing before it does."""
-        self.exchanges.forsake(message)
-        asking = self._asking.get(message.worker)
-        if asking is not None and asking[:2] == (message.incarnation, message.number):
-            del self._asking[message.worker]
-            asking[2](Left(message))
+        self._reception.forsake(message)
 
     def drain_worker(self, name: WorkerId) -> int:
         """Tell a cordoned worker to take nothing more, and ask back everything it has not started;

@@ -28,6 +28,7 @@ from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
 from holdfast.wal import (
     WAL_FOLDER,
+    Disk,
     FolderReader,
     KeptRecord,
     Log,
@@ -36,6 +37,7 @@ from holdfast.wal import (
     drop_snapshots,
     read_folder,
     segment_paths,
+    size_of,
     snapshot_paths,
     write_kept,
     write_snapshot,
@@ -65,11 +67,11 @@ class Course(Struct, frozen=True):
     history_bytes: int | None
 
 
-def make_snapshot(course: Course) -> Made:
+def make_snapshot(course: Course, disk: Disk | None = None) -> Made:
     """Replay to `position`, check everything, write, and read it back. Runs in its own process."""
-    folder, disk = Path(course.folder), RealDisk()
-    reader = read_folder(folder)
-    state = recover(reader, folder, until=course.position)
+    folder, disk = Path(course.folder), disk or RealDisk()
+    reader = read_folder(folder, disk=disk)
+    state = recover(reader, folder, disk=disk, until=course.position)
     if state.position != course.position:
         raise BrokenInvariant(f"the log ends at {state.position}, before {course.position}")
     violations = check(state)
@@ -82,7 +84,7 @@ def make_snapshot(course: Course) -> Made:
     chain = reader.chain_after(state.position)
     if chain is None:
         raise BrokenInvariant(f"no frame ends at position {state.position}")
-    drop_before = _drop_before(folder, reader, course)
+    drop_before = _drop_before(disk, folder, course)
     # Also what an earlier snapshot kept: its file goes with it.
     before = max(drop_before, reader.oldest)
     if before > 1:
@@ -93,17 +95,17 @@ def make_snapshot(course: Course) -> Made:
     return Made(state.position, state_hash, drop_before)
 
 
-def _drop_before(folder: Path, reader: FolderReader, course: Course) -> int:
+def _drop_before(disk: Disk, folder: Path, course: Course) -> int:
     """The first position to keep: the last snapshot but one stays replayable, and at least so
     many bytes of history stay to look back on."""
-    snapshots = snapshot_paths(RealDisk(), folder)
+    snapshots = snapshot_paths(disk, folder)
     if course.history_bytes is None or not snapshots:
         return 0
     kept = 0
-    for path in reversed(segment_paths(RealDisk(), folder / WAL_FOLDER)):
+    for path in reversed(segment_paths(disk, folder / WAL_FOLDER)):
         if kept >= course.history_bytes:
             return min(int(path.stem) + 1, int(snapshots[-1].stem))
-        kept += path.stat().st_size
+        kept += size_of(disk, path)
     return 0
 
 
@@ -142,6 +144,12 @@ def _pointed_at(record: Record, state: State) -> Iterator[int]:
             yield from (end.previous for end in event.ends)
             if isinstance(event, e.TasksKilled | e.TasksSetAside):
                 yield from (stopped.previous for stopped in event.stopped)
+
+
+def drop_history(source: Log, made: Made, archive: Path | None) -> None:
+    """Let go of the segments that a recorded snapshot stands for."""
+    if made.drop_before:
+        source.drop_segments(made.drop_before, archive)
 
 
 class Snapshotter:
@@ -207,8 +215,7 @@ class Snapshotter:
     def _let_go(self, made: Made) -> None:
         """Drop what the snapshot stands for. What stays is tried again after the next one."""
         try:
-            if made.drop_before:
-                self._log.drop_segments(made.drop_before, self.settings.archive)
+            drop_history(self._log, made, self.settings.archive)
         except TROUBLES as error:
             self._tell("old history could not be let go of: %s", error)
         try:

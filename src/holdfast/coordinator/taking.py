@@ -4,9 +4,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import Struct
+
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.lines import say
-from holdfast.coordinator.ports import SystemClock, SystemDice
+from holdfast.coordinator.ports import Dice, Faults, Machine, NoFaults, SystemClock, SystemDice
 from holdfast.coordinator.recovery import opening, recover
 from holdfast.core import commands as c
 from holdfast.core.decision import Refused
@@ -14,10 +16,22 @@ from holdfast.core.errors import BrokenInvariant, LogFailed
 from holdfast.core.ids import Position
 from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
-from holdfast.wal import FileLog
+from holdfast.wal import Disk, FileLog
 
 Post = Callable[[Callable[[], None]], None]
 """Have something done on the thread that owns the coordinator."""
+
+
+class Ground(Struct, frozen=True):
+    """What a folder stands on: this machine and its disk, unless a simulation puts others there.
+    `segment_bytes` and `new_id` are for a log that shall not choose them itself."""
+
+    disk: Disk | None = None
+    machine: Machine | None = None
+    dice: Dice | None = None
+    faults: Faults = NoFaults()
+    segment_bytes: int | None = None
+    new_id: bytes | None = None
 
 
 class Taken:
@@ -61,36 +75,40 @@ class Taken:
             raise LogFailed("the log failed before the snapshot was recorded")
 
 
-def _replayed(source: FileLog) -> State:
+def _replayed(source: FileLog, disk: Disk | None) -> State:
     try:
-        return recover(source, source.path)
+        return recover(source, source.path, disk=disk)
     except OSError as error:
         raise LogFailed(
             f"{source.path} cannot be read: {error}. Run `holdfast log verify {source.path}`."
         ) from error
 
 
-def take_folder(path: Path, *, term_ms: int) -> Taken:
+def take_folder(path: Path, *, term_ms: int, ground: Ground | None = None) -> Taken:
     """Take the folder, replay it, and record that it was taken. Nothing is answered before that
     record is durable. `term_ms` is that of remote workers' leases; zero where there are none."""
-    source = FileLog.open(path)
+    on = ground or Ground()
+    source = FileLog.open(
+        path, disk=on.disk, segment_bytes=on.segment_bytes, new_id=on.new_id
+    )
     try:
-        state = _replayed(source)
-        clock, dice = SystemClock(state.time), SystemDice()
+        state = _replayed(source, on.disk)
+        clock, dice = SystemClock(state.time, on.machine), on.dice or SystemDice()
         coordinator = Coordinator(state, clock, dice, term_ms=term_ms)
         torn = source.torn
         if torn is not None:
             say("log_torn", position=torn.position, bytes=torn.size, kept=str(torn.kept))
         torn_bytes = 0 if torn is None else torn.size
-        decision = coordinator.execute(
-            opening(source.log_id, source.epoch, torn_bytes, term_ms), actor="coordinator"
-        )
+        on.faults.reach("folder.before_opening")
+        command = opening(source.log_id, source.epoch, torn_bytes, term_ms, on.machine)
+        decision = coordinator.execute(command, actor="coordinator")
         if isinstance(decision, Refused):
             raise BrokenInvariant(decision.message)
         batch = coordinator.take_batch()
         if batch is None:
             raise LogFailed(f"{path} could not be taken over")
         source.append(batch.records, at=batch.at, wall=batch.wall)
+        on.faults.reach("folder.before_sync")
         source.sync()
         coordinator.became_durable(batch.last)
         return Taken(source, coordinator)

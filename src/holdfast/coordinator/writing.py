@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Protocol
 
 from holdfast.coordinator.coordinator import Batch
 from holdfast.coordinator.lines import say
@@ -15,6 +16,61 @@ IDLE_NOTE_S = 1.0
 DISK_FULL_RETRY_S = 1.0
 
 
+class Pen:
+    """What is done to the log, one step at a time, by whoever has the thread for it."""
+
+    def __init__(self, target: Log, faults: Faults) -> None:
+        self._log = target
+        self._faults = faults
+
+    def write(self, batch: Batch) -> DiskFull | None:
+        """Make a frame durable; where the disk is full nothing was written, and it is said."""
+        try:
+            self._faults.reach("log.before_append")
+            self._log.append(batch.records, at=batch.at, wall=batch.wall)
+        except DiskFull as full:
+            return full
+        self._faults.reach("log.before_sync")
+        self._log.sync()
+        self._faults.reach("log.after_sync")
+        return None
+
+    def rest(self) -> None:
+        """Nothing came for a while: note how far the log was acknowledged."""
+        self._log.note_idle()
+
+    @property
+    def wants_next(self) -> bool:
+        return self._log.wants_next
+
+    def prepare(self) -> None:
+        self._faults.reach("segment.before_prepare")
+        self._log.prepare_next()
+
+
+def lost_by(error: Exception) -> LogFailed:
+    """What is told to everybody when the log takes nothing more."""
+    return error if isinstance(error, LogFailed) else LogFailed(str(error))
+
+
+class Writes(Protocol):
+    """Whoever makes frames durable for an engine, and tells it when one is."""
+
+    def start(self) -> None: ...
+
+    def write(self, batch: Batch) -> None: ...
+
+    def leave(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+MakeWriter = Callable[
+    [Log, Faults, Callable[[Position], None], Callable[[Exception], None]], Writes
+]
+"""A log, its faults, and whom to tell that a frame is synced, or that the log is lost."""
+
+
 class Writer:
     """`synced` and `failed` are called from its thread; they must only pass the word on."""
 
@@ -25,8 +81,7 @@ class Writer:
         synced: Callable[[Position], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        self._log = target
-        self._faults = faults
+        self._pen = Pen(target, faults)
         self._synced = synced
         self._failed = failed
         self._frames: SimpleQueue[Batch | None] = SimpleQueue()
@@ -67,7 +122,7 @@ class Writer:
             try:
                 batch = self._frames.get(timeout=None if idle_noted else IDLE_NOTE_S)
             except Empty:
-                self._log.note_idle()
+                self._pen.rest()
                 idle_noted = True
                 continue
             if batch is None:
@@ -75,7 +130,7 @@ class Writer:
             self._write_one(batch)
             idle_noted = False
             self._synced(batch.last)
-            if self._log.wants_next and (self._preparing is None or not self._preparing.is_alive()):
+            if self._pen.wants_next and (self._preparing is None or not self._preparing.is_alive()):
                 self._preparing = threading.Thread(
                     target=self._prepare, name="holdfast-segment", daemon=True
                 )
@@ -83,29 +138,21 @@ class Writer:
 
     def _prepare(self) -> None:
         try:
-            self._log.prepare_next()
+            self._pen.prepare()
         except Exception as error:  # noqa: BLE001 - as for the writer's thread
             self._lost(error)
 
     def _lost(self, error: Exception) -> None:
         """Called by the threads that write: the log takes nothing more."""
-        self._failed(error if isinstance(error, LogFailed) else LogFailed(str(error)))
+        self._failed(lost_by(error))
 
     def _write_one(self, batch: Batch) -> None:
         told = False
-        while True:
-            try:
-                self._faults.reach("log.before_append")
-                self._log.append(batch.records, at=batch.at, wall=batch.wall)
-                break
-            except DiskFull as full:
-                # Nothing was written: wait for room. Whoever asked goes on waiting too.
-                if self._leaving.is_set():
-                    raise
-                if not told:
-                    say("disk_full", why=str(full))
-                    told = True
-                self._leaving.wait(DISK_FULL_RETRY_S)
-        self._faults.reach("log.before_sync")
-        self._log.sync()
-        self._faults.reach("log.after_sync")
+        while (full := self._pen.write(batch)) is not None:
+            # Wait for room. Whoever asked goes on waiting too.
+            if self._leaving.is_set():
+                raise full
+            if not told:
+                say("disk_full", why=str(full))
+                told = True
+            self._leaving.wait(DISK_FULL_RETRY_S)

@@ -4,7 +4,7 @@ A *record* is opaque bytes at a *position*. A *frame* holds one batch of records
 write, checksum and sync. Frames live in *segments*; *snapshots* stand for what was dropped.
 """
 
-from holdfast.wal.disk import Disk, RealDisk
+from holdfast.wal.disk import Disk, RealDisk, size_of
 from holdfast.wal.errors import DiskFull, HistoryGone, LogDamaged, LogInUse, NewerFormat
 from holdfast.wal.file import WAL_FOLDER, FileLog
 from holdfast.wal.folder import FolderReader, read_folder
@@ -49,6 +49,7 @@ __all__ = [
     "newest_snapshot",
     "read_folder",
     "segment_paths",
+    "size_of",
     "snapshot_paths",
     "verify_snapshot",
     "write_kept",

@@ -209,6 +209,14 @@ def read_all(disk: Disk, path: Path, most: int | None = None) -> bytes:
         disk.close(fd)
 
 
+def size_of(disk: Disk, path: Path) -> int:
+    fd = disk.open(path)
+    try:
+        return disk.size(fd)
+    finally:
+        disk.close(fd)
+
+
 def is_numbered(name: str, suffix: str) -> bool:
     """Whether a file's name is a position and this suffix: only such files are ours."""
     stem = name.removesuffix(suffix)

@@ -49,7 +49,8 @@ class Terms(Struct, frozen=True, kw_only=True):
 
 
 class Remote:
-    """Drives one agent on one event loop. `tell` is given a line when somebody should know."""
+    """Drives one agent on one event loop. `tell` is given a line when somebody should know;
+    `between` throws a number between two."""
 
     def __init__(
         self,
@@ -59,12 +60,14 @@ class Remote:
         clock_ms: Callable[[], int],
         tell: Callable[[str], None],
         terms: Terms,
+        between: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self._agent = agent
         self._carry = carry
         self._clock_ms = clock_ms
         self._tell = tell
         self._terms = terms
+        self._between = between
         self._loop = asyncio.get_running_loop()
         self._is_rung = False
         self._resting: asyncio.Future[None] | None = None
@@ -202,7 +205,7 @@ class Remote:
             if self._is_overtaken(exchange.number):
                 return None
             # Full jitter: a thousand workers must not come back in step.
-            await asyncio.sleep(random.uniform(0, pause))  # noqa: S311
+            await asyncio.sleep(self._between(0, pause))
             pause = min(pause * 2, self._longest_pause_s())
             if self._is_overtaken(exchange.number):
                 return None
