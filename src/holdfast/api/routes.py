@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.api import (
+    audit,
     bundles,
     circuits,
     documents,
@@ -111,6 +112,12 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/workers/{name}/drain", "operator", workers.drain, bodies.Reason),
     _get("/leases", "read", workers.leases, "limit cursor"),
     _get("/transactions", "read", transactions.list_transactions, "limit cursor"),
+    _get(
+        "/audit", "read", audit.list_entries,
+        "operator command job task since until refused limit cursor",
+    ),
+    _get("/audit/head", "read", audit.head),
+    _get("/audit/export", "read", audit.export, "first last", audit.CONTENT_TYPE),
     _get("/events", "read", events.follow, "since", "text/event-stream"),
     _get("/queues", "read", queues.list_queues),
     _post("/queues/{name}/pause", "operator", queues.pause, bodies.Reason),

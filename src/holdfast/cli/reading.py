@@ -98,9 +98,8 @@ def at_option(command: F) -> F:
     )(command)
 
 
-def reads(command: F) -> F:
-    """`--server`, `--token-file`, `--data` and `--at`, given to the command as one `look`; and
-    `-o`."""
+def looks(command: F) -> F:
+    """`--server`, `--token-file`, `--data` and `--at`, given to the command as one `look`."""
 
     @wraps(command)
     def looked(
@@ -113,7 +112,22 @@ def reads(command: F) -> F:
         return command(look=Look(data, at, server, token_file), **rest)
 
     folder = _folder_option("else the server is asked")
-    return cast(F, server_options(folder(at_option(output_option(looked)))))
+    return cast(F, server_options(folder(at_option(looked))))
+
+
+def reads(command: F) -> F:
+    """All of that, and `-o`."""
+    return looks(output_option(command))
+
+
+def folder_option(command: F) -> F:
+    """`--data` of a command that reads a folder only where one is named."""
+    return click.option(
+        "--data",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="The folder of the log.",
+    )(command)
 
 
 def folder_of(data: Path | None) -> Path:

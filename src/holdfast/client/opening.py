@@ -31,6 +31,7 @@ def open(
     resources: Mapping[str, float] | None = None,
     attributes: Mapping[str, str | float] | None = None,
     sinks: Mapping[str, Given] | None = None,
+    strict: bool = False,
 ) -> Holdfast:
     """Open the folder at `path`, creating it where absent, and go on with what it holds.
 
@@ -41,6 +42,8 @@ def open(
     `result_size` is how large the result of a task may be.
     `resources` and `attributes` are what tasks may ask for by name, and require. `sinks` are where
     effects go, by the names that tasks give: definitions, or functions called with each effect.
+    `strict` turns a repeat of what was done before into an error that changes nothing: a submit
+    with a known key, a cancel of what has ended, a retry where nothing can come back.
     """
     loading = loading_script()
     if loading is not None:
@@ -64,6 +67,7 @@ def open(
         archive=None if archive is None else Path(archive).absolute(),
         keep_finished=keep_finished,
         sinks=given.defined,
+        strict=strict,
     )
     told = {name: _attribute(value, name) for name, value in (attributes or {}).items()}
     named = tuple(sorted(told.items()))

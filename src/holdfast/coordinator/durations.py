@@ -8,8 +8,8 @@ longer than that is not counted for that state.
 from array import array
 from typing import Any, Final
 
-from holdfast.coordinator.histograms import SECONDS, Histogram
 from holdfast.core import events as e
+from holdfast.core.histogram import SECONDS, Histogram
 from holdfast.core.ids import NEVER, Index, JobId, Position
 from holdfast.core.job import birth_of
 from holdfast.core.moves import COMMITTED, LEASED, QUARANTINED, RUNNING, WAITING

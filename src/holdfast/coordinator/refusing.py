@@ -72,6 +72,11 @@ class Refusing:
         self._state = state
         self._clock = clock
 
+    def close(self) -> None:
+        """Nothing more is refused here."""
+        if self.notes is not None:
+            self.notes.close()
+
     def refused(
         self, command: c.Command, no: Refused, actor: str, request_id: str
     ) -> Refused:

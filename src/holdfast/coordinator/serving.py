@@ -9,6 +9,7 @@ from holdfast.coordinator.bundles import FOLDER, Bundles
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.durations import Durations
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
 from holdfast.coordinator.fleetnotes import FleetNotes
@@ -67,7 +68,10 @@ class Served:
         self, taken: Taken, settings: Settings, *, term_ms: int, faults: Faults | None = None
     ) -> None:
         self.log = taken.log
+        self.epoch, self.replay_s = taken.epoch, taken.replay_s
         self.coordinator = taken.coordinator
+        self.coordinator.durations = Durations(self.coordinator.state)
+        self.coordinator.refusing.strict = settings.strict
         self.term_ms = term_ms
         self.draining = False
         self.growth = Growth(taken.coordinator)
@@ -127,6 +131,7 @@ class Served:
         self.bundles.quota_bytes = settings.bundles_bytes
         self.results.largest_bytes = settings.result_bytes
         self.snapshotter.settings = settings
+        self.coordinator.refusing.strict = settings.strict
         self.ticker.keep_finished = settings.keep_finished
         self.exchanges.adjust(settings)
 
@@ -209,4 +214,5 @@ class Served:
         """Write what has gathered and let the folder go."""
         await asyncio.to_thread(self.snapshotter.finish, SNAPSHOT_PATIENCE_S)
         await self.engine.stop(OperatingError(f"{self.log.path} is no longer served"))
+        self.coordinator.refusing.close()
         self.log.close()

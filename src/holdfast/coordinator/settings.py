@@ -22,6 +22,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     elsewhere; zero for never.
     `result_bytes` is how large a result may be.
     `bundle_bytes` is how large a bundle of code may be, `bundles_bytes` all of them together.
+    `strict`: a command that repeats what was done before is refused.
     `sinks` are where effects may go, by name."""
 
     snapshot_bytes: int = 64 * 1024 * 1024
@@ -33,4 +34,5 @@ class Settings(Struct, frozen=True, kw_only=True):
     result_bytes: int = RESULT_BYTES_MAX
     bundle_bytes: int = 64 * 1024 * 1024
     bundles_bytes: int = 4 * 1024 * 1024 * 1024
+    strict: bool = False
     sinks: Mapping[str, AnySink] = {}
