@@ -10,6 +10,7 @@ from holdfast.api.census import counted
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.deliveries import Deliveries
 from holdfast.coordinator.inspect import HistoryGone
+from holdfast.coordinator.stalls import Stalls
 from holdfast.core.circuit import FUNCTION, SINK, CircuitState
 from holdfast.core.debts import Debts
 from holdfast.core.state import State
@@ -57,6 +58,7 @@ async def metrics(call: Call) -> Text:
                 _told("tokens", "gauge", "Tokens that open something.", len(state.tokens)),
                 _told("refusals_total", "counter", "Commands that were refused.", refusals),
                 _told("requests_total", "counter", "Requests by how they ended.", answers),
+                *_stalls_told(served.stalls),
                 _told("circuits", "gauge", "Circuits by state.", _circuits(state)),
                 _told("ready", "gauge", "Whether requests may come.", not service.trouble()),
             )
@@ -91,6 +93,13 @@ def _owed_told(debts: Debts, deliveries: Deliveries, owed_s: float) -> Iterable[
     yield _told("effects_oldest_seconds", "gauge", "Age of the oldest that is owed.", owed_s)
     yield _told("effects_delivered_total", "counter", "Deliveries that went well.", delivered)
     yield _told("delivery_failures_total", "counter", "Deliveries that failed.", failed)
+
+
+def _stalls_told(stalls: Stalls) -> Iterable[str]:
+    here = [({"kind": kind}, count) for kind, count in stalls.counts().items()]
+    ended = [({"kind": kind}, count) for kind, count in sorted(stalls.recovered.items())]
+    yield _told("stalls", "gauge", "What hangs, by kind.", here)
+    yield _told("stalls_recovered_total", "counter", "Attempts that hung and were ended.", ended)
 
 
 def _at(where: tuple[str, str]) -> dict[str, str]:

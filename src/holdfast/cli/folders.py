@@ -43,6 +43,7 @@ from holdfast.coordinator.outputparts import StreamName
 from holdfast.coordinator.pacenotes import paced_at
 from holdfast.coordinator.refusals import refusals_in
 from holdfast.coordinator.schedules import coming, schedule_detail, schedule_view
+from holdfast.coordinator.stall_views import noted_stalls, stall_view
 from holdfast.coordinator.surroundings import Surroundings, why_of
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
@@ -159,10 +160,10 @@ class FromFolder:
         if owing is not None:
             stands = self._surroundings(reading).standing(owing)
             view = effect_view(owing, stands, reading.wall)
-        log_id, last = state.log_id, state.position
+        last = state.position
         found = None
         if name.index < known.count:
-            found = effect_detail(reading, log_id, known, name, view, last)
+            found = effect_detail(reading, state.log_at, known, name, view, last)
         if found is None:
             raise no_effect(name, self)
         return found
@@ -197,17 +198,25 @@ class FromFolder:
             census.take(job)
         return census.view()
 
+    def stalls(self, patience_ms: int) -> list[View]:
+        reading, (now, crew) = self.reading, self._crew(self.reading)
+        found = noted_stalls(reading, reading.state, now, crew, patience_ms)
+        return [stall_view(stall, now, reading.wall) for stall in found]
+
     def _surroundings(self, reading: Reading) -> Surroundings:
-        """The moment that is looked at: the last record's, or now where nothing came after it."""
+        now, crew = self._crew(reading)
+        return Surroundings(reading.state, now, Instant(self.now()), crew)
+
+    def _crew(self, reading: Reading) -> tuple[Instant, NotedCrew | None]:
+        """The moment that is looked at: the last record's, or now where nothing came after it; and
+        the workers there were, where anybody noted them."""
         offset = reading.wall(reading.state.time) - reading.state.time
-        wall = self.now()
-        state, now = reading.state, Instant(wall - offset)
+        state, now = reading.state, Instant(self.now() - offset)
         is_past = state.position < reading.folder.last
         until = now if is_past else EVER_AFTER
         noted = fleet_at(reading.path, state.position, until)
         paced = paced_at(reading.path, state.position, until)
-        crew = None if noted is None else NotedCrew(state, now, noted, paced)
-        return Surroundings(state, now, Instant(wall), crew)
+        return now, None if noted is None else NotedCrew(state, now, noted, paced)
 
     def schedules(self, namespace: str) -> list[View]:
         reading, now = self.reading, Instant(self.now())

@@ -134,6 +134,19 @@ audit = LazyCommands(
     help="See who did what and why; take the trail away as a file, and check that it is whole.",
 )
 
+stall = LazyCommands(
+    {
+        "list": ("holdfast.cli.stalls:list_stalls", "List what hangs, and since when."),
+        "show": ("holdfast.cli.stalls:show_stall", "Show one stall and what to do about it."),
+        "approve": ("holdfast.cli.stalls:approve", "End attempts that hang, by their budgets."),
+        "get": ("holdfast.cli.stalls:list_stalls", ""),
+        "describe": ("holdfast.cli.stalls:show_stall", ""),
+    },
+    name="stall",
+    help="Look at what hangs: attempts that tell nothing, leases that are too old, work that waits "
+    "beside free room, ties that cannot settle, sinks where nothing arrives.",
+)
+
 queue = LazyCommands(
     {
         "list": ("holdfast.cli.queues:list_queues", "List queues and what waits in them."),

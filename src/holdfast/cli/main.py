@@ -41,6 +41,7 @@ PLACES: Final = {
         "holdfast.cli.groups:effect",
         "Look at what tasks owe the world; retry it or give it up.",
     ),
+    "stall": ("holdfast.cli.groups:stall", "See what hangs, and end it."),
     "schedule": (
         "holdfast.cli.groups:schedule",
         "Have commands run again and again: by cron, or every so often.",

@@ -167,6 +167,10 @@ class FromServer:
             return no
         return no_schedule(name, self)
 
+    def stalls(self, patience_ms: int) -> list[View]:
+        """The server has a time of its own after which something hangs."""
+        return list(self._pages("stalls", 0, "stalls"))
+
     def circuits(self) -> list[View]:
         found: list[View] = self.asker.get("circuits")["circuits"]
         return found

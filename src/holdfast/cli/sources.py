@@ -124,6 +124,10 @@ class Source(Protocol):
         """Every circuit that something is held against."""
         ...
 
+    def stalls(self, patience_ms: int) -> list[View]:
+        """What hangs, the oldest first; of a folder, what does for so long."""
+        ...
+
     def summary(self) -> View:
         """How many tasks wait for which reason."""
         ...

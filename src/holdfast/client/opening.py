@@ -10,6 +10,7 @@ from holdfast.client.local import Local
 from holdfast.client.localworker import MakeExecutor, Offers
 from holdfast.client.sinks import Given, sinks_given
 from holdfast.coordinator.settings import Settings
+from holdfast.coordinator.settings import stall_recovery as checked_recovery
 from holdfast.wire.amounts import Duration, duration_ms, number, size_bytes, text, whole
 from holdfast.wire.contents import INLINE_BYTES, RESULT_BYTES_MAX
 from holdfast.wire.wishes import amounts_of
@@ -32,6 +33,9 @@ def open(
     attributes: Mapping[str, str | float] | None = None,
     sinks: Mapping[str, Given] | None = None,
     strict: bool = False,
+    stall_timeout: Duration | None = "10m",
+    stall_recovery: Literal["auto", "ask"] = "auto",
+    stall_delay: Duration = "60s",
 ) -> Holdfast:
     """Open the folder at `path`, creating it where absent, and go on with what it holds.
 
@@ -44,6 +48,8 @@ def open(
     effects go, by the names that tasks give: definitions, or functions called with each effect.
     `strict` turns a repeat of what was done before into an error that changes nothing: a submit
     with a known key, a cancel of what has ended, a retry where nothing can come back.
+    What hangs for `stall_timeout` is found (None: nothing is); `auto` ends an attempt that does,
+    and its task waits `stall_delay`, `ask` waits for `approve_stall`.
     """
     loading = loading_script()
     if loading is not None:
@@ -68,6 +74,9 @@ def open(
         keep_finished=keep_finished,
         sinks=given.defined,
         strict=strict,
+        stall_ms=duration_ms(stall_timeout, "stall_timeout"),
+        stall_recovery=checked_recovery(stall_recovery, "stall_recovery"),
+        stall_delay_ms=duration_ms(stall_delay, "stall_delay"),
     )
     told = {name: _attribute(value, name) for name, value in (attributes or {}).items()}
     named = tuple(sorted(told.items()))

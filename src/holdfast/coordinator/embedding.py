@@ -7,6 +7,7 @@ from pathlib import Path
 
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
+from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.fleetnotes import FleetNotes
@@ -15,6 +16,7 @@ from holdfast.coordinator.ports import NoFaults
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
+from holdfast.coordinator.stalls import Stalls
 from holdfast.coordinator.taking import Taken, take_folder
 from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.coordinator.unplaced import Unplaced
@@ -41,19 +43,23 @@ class Embedded:
         )
         self.exchanges.adjust(settings)
         self.engine = Engine(taken.coordinator, taken.log, NoFaults())
+        self.desk = Desk()
         self.snapshotter = Snapshotter(
             self.log.path,
             self.log,
             settings,
             taken.unsnapped,
             partial(taken.install, self.engine.post),
+            self.desk,
         )
         self._fleet = FleetNotes(self.log.path, self.coordinator, self.exchanges)
         unplaced = Unplaced(self.coordinator, self.exchanges)
+        self.stalls = Stalls(self.coordinator, self.exchanges, settings)
         keep = settings.keep_finished
         self.engine.hooks.extend(
             (
                 Ticker(self.coordinator, keep_finished=keep, unplaced=unplaced),
+                self.stalls,
                 Clockwork(self.coordinator),
                 self._fleet,
                 Rounds(self.coordinator, self.exchanges),

@@ -1,7 +1,7 @@
 """What workers say happened, one command a kind of report, and what they are told about it."""
 
 from collections.abc import Callable
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final
 
@@ -20,7 +20,14 @@ from holdfast.core.decision import Accepted, Lost, Refused
 from holdfast.core.ids import JobId, LeaseId, Position
 from holdfast.core.record import Record
 from holdfast.core.reports import Done, Failed
-from holdfast.wire.exchange import COMMITTED, LEASE_LOST, REFUSED, Exchange, Verdict
+from holdfast.wire.exchange import (
+    ANOTHER_LOG,
+    COMMITTED,
+    LEASE_LOST,
+    REFUSED,
+    Exchange,
+    Verdict,
+)
 
 JOB_ID: Final = attrgetter("job_id")
 
@@ -31,6 +38,15 @@ ReadRecord = Callable[[Position], Record]
 
 Told = tuple[tuple[Verdict, ...], tuple[LeaseId, ...]]
 """What is said of reports: those that were not simply accepted, and those that are kept."""
+
+
+def foreign(exchange: Exchange) -> tuple[Verdict, ...]:
+    """What is said of everything in an exchange that tells of another log."""
+    told = [exchange.held]
+    for reports in (exchange.started, exchange.done, exchange.failed, exchange.released):
+        told.append(tuple(report.lease_id for report in reports))
+    leases = dict.fromkeys(chain.from_iterable(told))
+    return tuple(Verdict(lease_id, LEASE_LOST, ANOTHER_LOG) for lease_id in leases)
 
 
 class Reporting:

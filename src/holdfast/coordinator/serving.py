@@ -9,6 +9,7 @@ from holdfast.coordinator.bundles import FOLDER, Bundles
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.durations import Durations
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
@@ -23,6 +24,7 @@ from holdfast.coordinator.reception import Reception
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
+from holdfast.coordinator.stalls import Stalls
 from holdfast.coordinator.taking import Taken
 from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.coordinator.unplaced import Unplaced
@@ -95,12 +97,14 @@ class Served:
         self._reception = Reception(
             taken.coordinator, self.exchanges, self._parking, self.engine.soon, faults
         )
+        self.desk = Desk()
         self.snapshotter = Snapshotter(
             self.log.path,
             self.log,
             settings,
             taken.unsnapped,
             partial(taken.install, self.engine.post),
+            self.desk,
         )
         self.ticker = Ticker(
             self.coordinator,
@@ -108,9 +112,11 @@ class Served:
             feeders=self.feeders,
             unplaced=Unplaced(self.coordinator, self.exchanges),
         )
+        self.stalls = Stalls(self.coordinator, self.exchanges, settings)
         self.engine.hooks.extend(
             (
                 self.ticker,
+                self.stalls,
                 Clockwork(self.coordinator),
                 FleetNotes(self.log.path, self.coordinator, self.exchanges),
                 self._parking,
@@ -133,6 +139,7 @@ class Served:
         self.snapshotter.settings = settings
         self.coordinator.refusing.strict = settings.strict
         self.ticker.keep_finished = settings.keep_finished
+        self.stalls.adjust(settings)
         self.exchanges.adjust(settings)
 
     async def ask(self, question: Callable[[Coordinator], T]) -> T:

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from holdfast.core import (
     apply_circuits,
+    apply_decided,
     apply_ends,
     apply_fleet,
     apply_jobs,
     apply_leases,
+    apply_lineage,
     apply_owed,
     apply_schedules,
 )
@@ -96,6 +98,10 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.CircuitProbed: apply_circuits.probed,
     e.CircuitClosed: apply_circuits.closed,
     e.TasksSetAside: apply_ends.tasks_set_aside,
+    e.LogForked: apply_lineage.log_forked,
+    e.LogResumed: apply_lineage.log_resumed,
+    e.TasksPurged: apply_decided.tasks_purged,
+    e.TaskForced: apply_decided.task_forced,
 }
 
 

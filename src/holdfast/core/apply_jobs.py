@@ -6,11 +6,11 @@ from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
 from holdfast.core.ids import NEVER, Index, Instant, LeaseId, Position
 from holdfast.core.job import (
     BY_PERSON,
-    RETRYABLE,
     Job,
     columns,
     first_fresh,
     is_finished,
+    let_go_of_payloads,
     retryable,
     state_of,
 )
@@ -274,8 +274,7 @@ def note_finish(state: State, job: Job) -> None:
     job.due = job.later = None
     if not job.tasks:
         job.tasks = None
-    if not any(cell in job.states for cell in RETRYABLE):
-        job.payloads, job.shared = None, b""
+    let_go_of_payloads(job)
 
 
 def _seal(state: State, job: Job, at: Instant) -> None:

@@ -9,7 +9,13 @@ from msgspec import Struct
 
 from holdfast.core.command import Command
 from holdfast.core.commands_circuits import CIRCUIT_COMMANDS, CloseCircuit, OpenCircuit
-from holdfast.core.commands_decided import ASIDE_CAUSES, DECIDED_COMMANDS, SetAside
+from holdfast.core.commands_decided import (
+    ASIDE_CAUSES,
+    DECIDED_COMMANDS,
+    ForceTask,
+    PurgeTasks,
+    SetAside,
+)
 from holdfast.core.commands_fleet import (
     ClearLimit,
     CordonWorker,
@@ -22,6 +28,7 @@ from holdfast.core.commands_fleet import (
     SetLimit,
     UncordonWorker,
 )
+from holdfast.core.commands_lineage import LINEAGE_COMMANDS, ForkLog, ResumeLog
 from holdfast.core.commands_owed import (
     OWED_COMMANDS,
     ConfirmDeliveries,
@@ -31,6 +38,7 @@ from holdfast.core.commands_owed import (
     RetryEffects,
 )
 from holdfast.core.commands_schedules import SCHEDULE_COMMANDS
+from holdfast.core.commands_stalls import STALL_COMMANDS, RecoverStalled
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.placing import FAIL, After
 from holdfast.core.reports import Done, Failed, Released, Started
@@ -57,6 +65,8 @@ __all__ = [
     "FailAttempt",
     "FailDelivery",
     "Finished",
+    "ForceTask",
+    "ForkLog",
     "GrantGang",
     "GrantLeases",
     "InstallSnapshot",
@@ -70,11 +80,14 @@ __all__ = [
     "ParkEffects",
     "PauseQueue",
     "PreemptAttempts",
+    "PurgeTasks",
     "RearmLeases",
+    "RecoverStalled",
     "RegisterEndpoint",
     "ReleaseAttempts",
     "RemoveEndpoint",
     "RescheduleTask",
+    "ResumeLog",
     "ResumeQueue",
     "RetryEffects",
     "RetryTasks",
@@ -375,5 +388,7 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *SCHEDULE_COMMANDS,
     *OWED_COMMANDS,
     *CIRCUIT_COMMANDS,
+    *STALL_COMMANDS,
     *DECIDED_COMMANDS,
+    *LINEAGE_COMMANDS,
 )

@@ -23,4 +23,22 @@ class SetAside(Command, frozen=True, kw_only=True):
     note: str = ""
 
 
-DECIDED_COMMANDS: tuple[type[Command], ...] = (SetAside,)
+class PurgeTasks(Command, frozen=True, kw_only=True):
+    """Give up tasks that wait for an operator: they never run again, and their job may leave
+    memory. Those that do not wait for one are left."""
+
+    job_id: JobId
+    indices: tuple[Index, ...]
+    reason: str
+
+
+class ForceTask(Command, frozen=True, kw_only=True):
+    """Move one task to another state, as far as the invariants allow. `target` names the state."""
+
+    job_id: JobId
+    index: Index
+    target: str
+    reason: str
+
+
+DECIDED_COMMANDS: tuple[type[Command], ...] = (SetAside, PurgeTasks, ForceTask)

@@ -16,7 +16,7 @@ from holdfast.core.events_circuits import (
     CircuitOpened,
     CircuitProbed,
 )
-from holdfast.core.events_decided import TasksSetAside
+from holdfast.core.events_decided import TaskForced, TasksPurged, TasksSetAside
 from holdfast.core.events_fleet import (
     EndpointRegistered,
     EndpointRemoved,
@@ -32,6 +32,7 @@ from holdfast.core.events_fleet import (
     WorkerCordoned,
     WorkerUncordoned,
 )
+from holdfast.core.events_lineage import LogForked, LogResumed
 from holdfast.core.events_owed import (
     DeliveryFailed,
     EffectsDelivered,
@@ -117,7 +118,9 @@ __all__ = [
     "LeasesRearmed",
     "LimitCleared",
     "LimitSet",
+    "LogForked",
     "LogOpened",
+    "LogResumed",
     "Parked",
     "QueuePaused",
     "QueueResumed",
@@ -136,11 +139,13 @@ __all__ = [
     "Stopped",
     "TaskCommitted",
     "TaskDue",
+    "TaskForced",
     "TaskRescheduled",
     "TasksAdded",
     "TasksCompleted",
     "TasksDone",
     "TasksKilled",
+    "TasksPurged",
     "TasksQuarantined",
     "TasksRetried",
     "TasksSetAside",
@@ -212,6 +217,10 @@ AnyEvent = (
     | CircuitProbed
     | CircuitClosed
     | TasksSetAside
+    | LogForked
+    | LogResumed
+    | TasksPurged
+    | TaskForced
 )
 
 WithEnds = AttemptsReturned | TasksQuarantined | TasksKilled | TasksSetAside

@@ -254,11 +254,13 @@ class JobCancelled(Event, frozen=True, kw_only=True):
 
 
 class TasksUnschedulable(Event, frozen=True, kw_only=True):
-    """The scheduling deadline passed while these tasks waited."""
+    """The scheduling deadline passed while these tasks waited, or a person said so. `stopped`
+    names those that had attempts before, which only a person sends here."""
 
     job_id: JobId
     spans: tuple[Span, ...]
     reason: str
+    stopped: tuple[Stopped, ...] = ()
 
 
 class TaskRescheduled(Event, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from holdfast.core.circuit import Circuit
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job, first_fresh, is_finished
+from holdfast.core.lineage import Ancestor
 from holdfast.core.owed import Stored
 from holdfast.core.ready import is_begun, put_back
 from holdfast.core.schedule import Schedule
@@ -27,6 +28,10 @@ from holdfast.core.task import FRESH, Task, TaskState
 from holdfast.core.ties import tie
 
 FREEZE_VERSION = 2
+
+_ALWAYS = 23
+"""So many fields are always written. A field that was added later is left out, with those behind
+it, while it holds its default: a state that has nothing new keeps the fingerprint it had."""
 
 
 class FrozenState(Struct, frozen=True, array_like=True):
@@ -60,6 +65,8 @@ class FrozenState(Struct, frozen=True, array_like=True):
     stored: list[tuple[JobId, Index, Stored]] = []
     circuits: list[Circuit] = []
     retries_away: list[tuple[JobId, list[Instant]]] = []
+    lineage: tuple[Ancestor, ...] = ()
+    suspended: str = ""
 
 
 class Versioned(Struct, array_like=True):
@@ -136,8 +143,17 @@ def freeze(state: State) -> bytes:
         ],
         [state.circuits[key] for key in sorted(state.circuits)],
         sorted(state.retries_away.items()),
+        state.lineage,
+        state.suspended,
     )
-    return _encoder.encode(frozen)
+    return _encoder.encode(_without_defaults(frozen))
+
+
+def _without_defaults(frozen: tuple[Any, ...]) -> tuple[Any, ...]:
+    count = len(frozen)
+    while count > _ALWAYS and not frozen[count - 1]:
+        count -= 1
+    return frozen[:count]
 
 
 def thaw(data: bytes) -> State:
@@ -164,6 +180,7 @@ def thaw(data: bytes) -> State:
     state.schedules = {schedule.name: schedule for schedule in frozen.schedules}
     state.circuits = {circuit.key: circuit for circuit in frozen.circuits}
     state.retries_away = dict(frozen.retries_away)
+    state.lineage, state.suspended = frozen.lineage, frozen.suspended
     _build_indexes(state)
     return state
 

@@ -164,6 +164,17 @@ def _set_aside(event: e.TasksSetAside, record: Record) -> Iterator[Move]:
     yield from _stopped(event, TaskState.QUARANTINED, record)
 
 
+def _purged(event: e.TasksPurged, record: Record) -> Iterator[Move]:
+    told: Details = {"cause": "purged"}
+    reason = record.reason or event.reason
+    sources = (
+        (TaskState.QUARANTINED, event.purged), (TaskState.UNSCHEDULABLE, event.unplaced),
+    )  # fmt: skip
+    for source, given_up in sources:
+        for one in given_up:
+            yield _one(event.job_id, one.index, source.name, TaskState.KILLED.name, reason, told)
+
+
 def _unschedulable(event: e.TasksUnschedulable, record: Record) -> Iterator[Move]:
     target = TaskState.UNSCHEDULABLE.name
     for span in event.spans:
@@ -234,6 +245,7 @@ TELLERS: Final[dict[type[e.Event], Teller]] = {
     e.TasksQuarantined: _quarantined,
     e.TasksKilled: _killed,
     e.TasksSetAside: _set_aside,
+    e.TasksPurged: _purged,
     e.TasksUnschedulable: _unschedulable,
     e.TaskRescheduled: _rescheduled,
     e.TaskDue: _due,

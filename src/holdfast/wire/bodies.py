@@ -194,6 +194,15 @@ class ChosenEffects(Body):
     reason: str = ""
 
 
+class ChosenStalls(Body):
+    """Which attempts that hang are to be ended: those named by `ids` (`12/3:2`), or with `every`
+    all that can be."""
+
+    ids: list[str] = []
+    every: bool = False
+    reason: str = ""
+
+
 class NewLimit(Body):
     """How much a namespace, a user or a key may have running at once, how much its tasks may take
     together, and how many may start in a while: `rate` is written `10/1m`. A namespace may have a

@@ -9,7 +9,7 @@ from holdfast.core.decide.endings import end_of, pasts_of
 from holdfast.core.decide.jobs import no_task, unknown
 from holdfast.core.decide.operator import spans_of
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
-from holdfast.core.ids import Index, Instant
+from holdfast.core.ids import Index, Instant, Position
 from holdfast.core.job import Job, state_of
 from holdfast.core.state import State
 from holdfast.core.task import FINISHED, TaskState
@@ -39,6 +39,36 @@ def set_aside(state: State, command: c.SetAside, now: Instant) -> Decision:
     if not chosen:
         return Accepted((), 0)
     return Accepted((put_aside(job, chosen, command.cause, command.note, now),), len(chosen))
+
+
+def purge(state: State, command: c.PurgeTasks, now: Instant) -> Decision:
+    """Only what waits for an operator is given up, for a reason; a gang whole, since without a
+    member it could never run again."""
+    job = state.jobs.get(command.job_id)
+    if job is None:
+        return unknown(state, command.job_id)
+    if not command.reason.strip():
+        return Refused(Reason.INVALID, "tasks are given up for a reason")
+    for index in command.indices:
+        if not 0 <= index < job.count:
+            return no_task(job, index)
+    named = range(job.count) if job.spec.placing.gang and command.indices else command.indices
+    indices = [Index(index) for index in sorted(set(named))]
+    event = e.TasksPurged(
+        job_id=job.job_id,
+        purged=_ends_of(job, indices, TaskState.QUARANTINED),
+        unplaced=_ends_of(job, indices, TaskState.UNSCHEDULABLE),
+        reason=command.reason,
+    )
+    return Accepted((event,), len(event.all)) if event.all else Accepted((), 0)
+
+
+def _ends_of(job: Job, indices: Iterable[Index], state: TaskState) -> tuple[e.Stopped, ...]:
+    """Where those of the tasks ended that are in this state."""
+    ends = job.ends or ()
+    return tuple(
+        e.Stopped(index, Position(ends[index])) for index in indices if job.states[index] == state
+    )
 
 
 def put_aside(
