@@ -95,6 +95,11 @@ class Coordinator:
         """Log time never goes back, whatever the clock says."""
         return max(self.clock.now(), self.state.time)
 
+    def observe(self, *, strict: bool) -> None:
+        """Measure from now on how long tasks are where they are: somebody will draw it."""
+        self.refusing.strict = strict
+        self.durations = Durations(self.state)
+
     @property
     def refusals(self) -> Counter[str]:
         """How many commands were refused, by why."""

@@ -10,7 +10,6 @@ from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.desk import Desk
-from holdfast.coordinator.durations import Durations
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.feeders import Feeders
 from holdfast.coordinator.fleetnotes import FleetNotes
@@ -70,10 +69,8 @@ class Served:
         self, taken: Taken, settings: Settings, *, term_ms: int, faults: Faults | None = None
     ) -> None:
         self.log = taken.log
-        self.epoch, self.replay_s = taken.epoch, taken.replay_s
         self.coordinator = taken.coordinator
-        self.coordinator.durations = Durations(self.coordinator.state)
-        self.coordinator.refusing.strict = settings.strict
+        self.coordinator.observe(strict=settings.strict)
         self.term_ms = term_ms
         self.draining = False
         self.growth = Growth(taken.coordinator)
@@ -129,6 +126,11 @@ class Served:
             )
         )
         self._taken = taken
+
+    @property
+    def replay_s(self) -> float:
+        """How long the log took to be told when the folder was taken."""
+        return self._taken.replay_s
 
     def adjust(self, settings: Settings) -> None:
         """Have other settings hold from now on. What is here already is measured by them when

@@ -41,14 +41,19 @@ class Attempted(Struct, frozen=True):
 
 
 def attempted(state: State, command: c.Command) -> Attempted:
-    """The task that a command failed at, else the job or whatever it names."""
+    """The task that a command failed at: the first that cannot go there, else the first that it
+    names; where it names none, its job or whatever else it is about."""
     target = TARGETS.get(type(command))
+    first: tuple[JobId, Index] | None = None
     for job_id, index in _tasks(command):
+        first = first or (job_id, index)
         job = state.jobs.get(job_id)
         if job is None or not 0 <= index < job.count:
             return Attempted(task_name(job_id, index)[:LONGEST], "", target.name if target else "")
         if target is not None and _is_barred(job, index, target):
             return task_attempted(state, job_id, index, target)
+    if first is not None and target is not None:
+        return task_attempted(state, *first, target)
     named = getattr(command, "job_id", "")
     for name in SUBJECTS:
         named = named or getattr(command, name, "")
