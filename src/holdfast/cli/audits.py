@@ -1,5 +1,6 @@
 """`holdfast audit`: who did what and why, as a list or a file; and whether anybody changed it."""
 
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from holdfast.cli.errors import NOT_FOUND, REFUSED, USAGE, Trouble
 from holdfast.cli.moments import parse_moment
 from holdfast.cli.options import output_option
 from holdfast.cli.output import TABLES, View, draw_fields, emit_list, emit_one, note, typed
-from holdfast.cli.reading import Look, folder_option, looks, reads
+from holdfast.cli.reading import DATA_VARIABLE, Look, folder_option, looks, reads
 from holdfast.coordinator.auditfile import Checked, Torn, check_file, compare
 from holdfast.coordinator.inspect import Folder, look_into
 from holdfast.coordinator.verify import verify_folder
@@ -111,7 +112,7 @@ def export(look: Look, file: BinaryIO, first: int | None, last: int | None) -> N
 @click.command("verify")
 @click.argument("file", metavar="[FILE]", required=False,
                 type=click.Path(path_type=Path, dir_okay=False))  # fmt: skip
-@folder_option
+@folder_option("where no FILE is named")
 @output_option
 @click.option("--head", metavar="POSITION:HEX", help="What `audit head` printed once.")
 @click.option("--link", metavar="HEX", help="The last link, as `audit export` told it.")
@@ -125,6 +126,9 @@ def verify(
     """
     claim = _head(head)
     view: View = {"ok": True}
+    if file is None and data is None:
+        told = os.environ.get(DATA_VARIABLE)
+        data = Path(told) if told else None
     if file is None and data is None:
         raise click.UsageError("name a FILE, a folder with --data, or both")
     try:

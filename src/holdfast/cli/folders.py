@@ -13,10 +13,17 @@ from holdfast.cli.audit_folders import FolderAudit
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule
+from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule, no_worker
 from holdfast.coordinator.census import Census
 from holdfast.coordinator.circuits import circuit_views
 from holdfast.coordinator.crews import NotedCrew
+from holdfast.coordinator.crewviews import (
+    held_by,
+    lease_view,
+    queue_views,
+    token_view,
+    worker_views,
+)
 from holdfast.coordinator.effects import (
     chosen_views,
     effect_detail,
@@ -178,6 +185,22 @@ class FromFolder:
 
     def circuits(self) -> list[View]:
         return circuit_views(self.reading.state, self.reading.wall)
+
+    def workers(self) -> list[View]:
+        return worker_views(self.reading)
+
+    def worker(self, name: str) -> View:
+        found = next((view for view in self.workers() if view["name"] == name), None)
+        if found is None:
+            raise no_worker(name, self)
+        held = held_by(self.reading.state, name)
+        return {**found, "leases": [lease_view(task, self.reading.wall) for task in held]}
+
+    def queues(self) -> list[View]:
+        return queue_views(self.reading)
+
+    def tokens(self) -> list[View]:
+        return [token_view(each, self.reading.wall) for each in self.reading.state.tokens.values()]
 
     def explain_job(self, job: View, level: int = 1) -> View:
         reading, known = self._known(job)

@@ -55,6 +55,8 @@ PLACES: Final = {
         "What was asked, by whom, and all that followed.",
     ),
     "audit": ("holdfast.cli.groups:audit", "See who did what and why, and that it is unchanged."),
+    "query": ("holdfast.cli.querying:query", "Ask in SQL about everything that is known."),
+    "diff": ("holdfast.cli.differing:diff", "Say what changed between two moments."),
     "log": ("holdfast.cli.logs:log", "Verify, dump or measure a log, or take a snapshot of it."),
     "states": ("holdfast.cli.states:states", "Draw the states of tasks, attempts, leases, jobs."),
     "config": ("holdfast.cli.groups:config", "Show the settings and where each comes from."),

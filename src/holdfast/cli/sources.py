@@ -124,6 +124,22 @@ class Source(Protocol):
         """Every circuit that something is held against."""
         ...
 
+    def workers(self) -> list[View]:
+        """The workers that are there, and those that hold something."""
+        ...
+
+    def worker(self, name: str) -> View:
+        """One of them with its leases."""
+        ...
+
+    def queues(self) -> list[View]:
+        """The queues that are paused or have something waiting."""
+        ...
+
+    def tokens(self) -> list[View]:
+        """Who may ask for what."""
+        ...
+
     def stalls(self, patience_ms: int) -> list[View]:
         """What hangs, the oldest first; of a folder, what does for so long."""
         ...
@@ -167,6 +183,14 @@ def no_schedule(name: str, source: Source) -> Trouble:
     return Trouble(
         f"there is no schedule {name} {source.place}. "
         f"`holdfast schedule list{source.options}` lists what there is.",
+        NOT_FOUND,
+    )
+
+
+def no_worker(name: str, source: Source) -> Trouble:
+    return Trouble(
+        f"no worker {name} has been heard of {source.place}. "
+        f"`holdfast worker list{source.options}` lists those there are.",
         NOT_FOUND,
     )
 

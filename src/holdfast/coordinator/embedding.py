@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from holdfast.coordinator.checker import Checker
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
 from holdfast.coordinator.desk import Desk
@@ -25,6 +26,8 @@ from holdfast.core.ids import Position
 from holdfast.core.record import Record
 
 SNAPSHOT_PATIENCE_S = 10.0
+SETTLE_MS = 30_000
+"""How long after an opening the first check is asked for: most programs are over by then."""
 
 
 class Embedded:
@@ -52,6 +55,9 @@ class Embedded:
             partial(taken.install, self.engine.post),
             self.desk,
         )
+        self.checker = Checker(
+            self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS
+        )
         self._fleet = FleetNotes(self.log.path, self.coordinator, self.exchanges)
         unplaced = Unplaced(self.coordinator, self.exchanges)
         self.stalls = Stalls(self.coordinator, self.exchanges, settings)
@@ -65,6 +71,7 @@ class Embedded:
                 Rounds(self.coordinator, self.exchanges),
                 PaceNotes(self.log.path, self.coordinator, self.exchanges.placement),
                 self.snapshotter,
+                self.checker,
                 Collector(self.results, self.coordinator.state),
             )
         )
@@ -83,6 +90,7 @@ class Embedded:
         way gets `patience_s`; whoever still waits for something is told `why`. A disk that is full
         holds nobody here: what it had no room for was never acknowledged."""
         self.engine.leave()
+        self.checker.finish()
         self.snapshotter.finish(patience_s)
         settled = threading.Event()
 

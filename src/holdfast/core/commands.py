@@ -29,6 +29,7 @@ from holdfast.core.commands_fleet import (
     UncordonWorker,
 )
 from holdfast.core.commands_lineage import LINEAGE_COMMANDS, ForkLog, ResumeLog
+from holdfast.core.commands_operations import OPERATION_COMMANDS
 from holdfast.core.commands_owed import (
     OWED_COMMANDS,
     ConfirmDeliveries,
@@ -389,6 +390,7 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *OWED_COMMANDS,
     *CIRCUIT_COMMANDS,
     *STALL_COMMANDS,
+    *OPERATION_COMMANDS,
     *DECIDED_COMMANDS,
     *LINEAGE_COMMANDS,
 )

@@ -198,6 +198,13 @@ def _retried(event: e.TasksRetried, record: Record) -> Iterator[Move]:
         yield Move(event.job_id, span.first, span.last, source, WAITING, reason, told)
 
 
+def _restored(event: e.TasksRestored, record: Record) -> Iterator[Move]:
+    told: Details = {"generation": event.generation}
+    reason, source = record.reason or "restored", TaskState.KILLED.name
+    for span in event.spans:
+        yield Move(event.job_id, span.first, span.last, source, WAITING, reason, told)
+
+
 def _stays(event: Any, index: int, number: int, reason: str) -> Move:
     """Something became of what a commit owes, and the task still owes."""
     told: Details = {"effect": number}
@@ -250,6 +257,7 @@ TELLERS: Final[dict[type[e.Event], Teller]] = {
     e.TaskRescheduled: _rescheduled,
     e.TaskDue: _due,
     e.TasksRetried: _retried,
+    e.TasksRestored: _restored,
     e.EffectsDelivered: _delivered,
     e.DeliveryFailed: _undelivered,
     e.EffectsParked: _parked,

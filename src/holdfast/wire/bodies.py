@@ -281,3 +281,12 @@ class Problem(Struct, kw_only=True, omit_defaults=True):
     reasons: list[str] = []
     trace_id: str = ""
     extra: dict[str, Any] = {}
+
+
+class Query(Body):
+    """A question in SQL. `at` is a position or a time, empty for now; `limit` 0 gives all rows."""
+
+    sql: str
+    limit: int = 10_000
+    timeout: str = "30s"
+    at: str = ""

@@ -40,7 +40,8 @@ def test_every_line_has_the_fields_of_a_transition(whole):
     for view in moves:
         assert view["action"] == f"transition_{view['from']}_to_{view['to']}"
         assert view["status"] == "validated"
-        assert {"job_id", "task_id", "at", "operator", "reason", "metadata", "position"} <= set(view)
+        named = {"job_id", "task_id", "at", "operator", "reason", "metadata", "position"}
+        assert named <= set(view)
 
 
 def edited(lines: list[bytes], dice: Random) -> tuple[list[bytes], int]:
