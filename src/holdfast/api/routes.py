@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.api import (
+    audit,
     bundles,
     circuits,
     documents,
@@ -125,6 +126,12 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/workers/{name}/drain", "operator", workers.drain, bodies.Reason),
     _get("/leases", "read", workers.leases, "limit cursor"),
     _get("/transactions", "read", transactions.list_transactions, "limit cursor"),
+    _get(
+        "/audit", "read", audit.list_entries,
+        "operator command job task since until refused limit cursor",
+    ),
+    _get("/audit/head", "read", audit.head),
+    _get("/audit/export", "read", audit.export, "first last", audit.CONTENT_TYPE),
     Route("POST", "/query", "admin", questions.query, bodies.Query, keyed=False),
     _get("/diff", "admin", questions.diff, "from to"),
     _get("/events", "read", events.follow, "since", "text/event-stream"),
