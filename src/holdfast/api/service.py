@@ -10,6 +10,7 @@ from holdfast.api.streams import Streams
 from holdfast.api.underway import Underway
 from holdfast.coordinator.output import FOLDER, OutputStore, Quota
 from holdfast.coordinator.outputdesk import OutputDesk
+from holdfast.coordinator.quarantine import CaseBook
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.tenants import Tenants
 
@@ -38,6 +39,7 @@ class Service:
         self.output = OutputDesk(OutputStore(served.log.path / FOLDER, quota))
         self.tenants = Tenants(served)
         self.operations = Underway(served)
+        self.cases = CaseBook()
 
     def wall(self, instant: int) -> int:
         """What the wall clock showed, or will show, at an instant of log time."""

@@ -9,7 +9,6 @@ from holdfast.coordinator.serving import Served
 from holdfast.core.ids import NOWHERE
 from holdfast.core.operation import Operation
 
-
 log = getLogger("holdfast")
 
 
