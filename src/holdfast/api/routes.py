@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.api import (
+    audit,
     bundles,
     circuits,
     documents,
@@ -22,6 +23,7 @@ from holdfast.api import (
     lineage,
     logs,
     metrics,
+    operations,
     quarantine,
     questions,
     queues,
@@ -39,6 +41,7 @@ from holdfast.api.contents import BYTES
 from holdfast.api.identity import PUBLIC
 from holdfast.api.route import PREFIX, Answerer, Route
 from holdfast.wire import bodies
+from holdfast.wire import operations as bulk
 from holdfast.wire import schedules as timetables
 from holdfast.wire.exchange import Exchange
 
@@ -118,6 +121,11 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/effects/discard", "operator", effects.discard, bodies.ChosenEffects),
     _get("/stalls", "read", stalls.list_stalls, "kind limit cursor"),
     _post("/stalls/approve", "operator", stalls.approve, bodies.ChosenStalls),
+    _post("/operations", "cancel", operations.begin, bulk.NewOperation),
+    _get("/operations", "read", operations.list_operations),
+    _get("/operations/{id}", "read", operations.show, "wait"),
+    _post("/operations/{id}/undo", "operator", operations.undo, bulk.Undo),
+    _post("/operations/{id}/resume", "cancel", operations.resume),
     _get("/workers", "read", workers.list_workers),
     _get("/workers/{name}", "read", workers.show),
     _post("/workers/{name}/cordon", "operator", workers.cordon, bodies.Reason),
@@ -125,6 +133,12 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/workers/{name}/drain", "operator", workers.drain, bodies.Reason),
     _get("/leases", "read", workers.leases, "limit cursor"),
     _get("/transactions", "read", transactions.list_transactions, "limit cursor"),
+    _get(
+        "/audit", "read", audit.list_entries,
+        "operator command job task since until refused limit cursor",
+    ),
+    _get("/audit/head", "read", audit.head),
+    _get("/audit/export", "read", audit.export, "first last", audit.CONTENT_TYPE),
     Route("POST", "/query", "admin", questions.query, bodies.Query, keyed=False),
     _get("/diff", "admin", questions.diff, "from to"),
     _get("/events", "read", events.follow, "since", "text/event-stream"),

@@ -61,7 +61,7 @@ def retry(
     each fingerprint goes first.
     """
     deadline = Deadline(timeout)
-    with asking(order.server, order.token_file) as asker:
+    with asking(order.server, order.token_file, strict=order.strict) as asker:
         body = _chosen(asker, order, names, chosen, every=every, canary=canary)
         sample = _sample(asker, "retry", body)
         if order.dry_run:
@@ -91,7 +91,7 @@ def purge(order: Order, names: tuple[str, ...], every: bool, **chosen: Any) -> i
     """
     if not order.reason.strip() and not order.dry_run:
         raise click.UsageError("Say why they are given up: --note 'the input was wrong'.")
-    with asking(order.server, order.token_file) as asker:
+    with asking(order.server, order.token_file, strict=order.strict) as asker:
         body = _chosen(asker, order, names, chosen, every=every, canary=False)
         sample = _sample(asker, "purge", body)
         if order.dry_run:

@@ -38,6 +38,7 @@ class Embedded:
         self.log = taken.log
         self.epoch = taken.epoch
         self.coordinator = taken.coordinator
+        self.coordinator.refusing.strict = settings.strict
         self.results = Results(
             self.log.path, taken.coordinator.clock.wall, largest_bytes=settings.result_bytes
         )
@@ -108,6 +109,7 @@ class Embedded:
         settled.wait()
         self.engine.stop(why or OperatingError(f"{self.log.path} was closed"))
         self._fleet.leave()
+        self.coordinator.refusing.close()
         self.log.close()
 
 

@@ -110,7 +110,8 @@ def test_what_was_given_up_is_in_the_history_of_its_task(run, write):
     assert (task["state"], task["reason"]) == ("KILLED", "purged")
     assert [attempt["reason"] for attempt in task["attempts"]] == ["failed"]
     history = run("task", "history", "1/0", "--data", state).out
-    assert "purged" in history
+    assert "QUARANTINED → KILLED" in history
+    assert "not needed" in history
 
 
 def test_what_was_forced_is_in_the_history_of_its_task(run, write):
