@@ -18,7 +18,7 @@ SEED_VARIABLE = "HOLDFAST_SEED"
 FAST_S = 0.25
 SLOWEST = 10
 # Real processes and simulated clusters take the time they take.
-UNHURRIED = ("e2e", "simulation")
+UNHURRIED = ("e2e", "faults", "simulation")
 SEED = pytest.StashKey[int]()
 
 

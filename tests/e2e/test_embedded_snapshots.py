@@ -281,9 +281,11 @@ def test_leaving_does_not_wait_for_a_snapshot_that_takes_for_ever(
 ) -> None:
     hf = opened(snapshot_bytes=1)
     monkeypatch.setattr(sys, "executable", a_program(tmp_path / "python", "exec sleep 3600"))
-    while snapshotter_of(hf)._child is None:
+    desk = snapshotter_of(hf)._desk
+    while not desk.at_work:
         hf.submit(chores.square, 3).result(PATIENCE_S)
+    (pid,) = desk.at_work
     snapshotter_of(hf).finish(0)
     assert not snapshotter_of(hf)._thread.is_alive()
     with pytest.raises(ProcessLookupError):
-        os.kill(snapshotter_of(hf)._child.pid, 0)
+        os.kill(pid, 0)

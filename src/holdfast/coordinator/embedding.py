@@ -5,16 +5,20 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from holdfast.coordinator.checker import Checker
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
+from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.fleetnotes import FleetNotes
+from holdfast.coordinator.inspect import Told, told_by
 from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.ports import NoFaults
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
+from holdfast.coordinator.stalls import Stalls
 from holdfast.coordinator.taking import Taken, take_folder
 from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.coordinator.unplaced import Unplaced
@@ -23,6 +27,8 @@ from holdfast.core.ids import Position
 from holdfast.core.record import Record
 
 SNAPSHOT_PATIENCE_S = 10.0
+SETTLE_MS = 30_000
+"""How long after an opening the first check is asked for: most programs are over by then."""
 
 
 class Embedded:
@@ -32,6 +38,7 @@ class Embedded:
         self.log = taken.log
         self.epoch = taken.epoch
         self.coordinator = taken.coordinator
+        self.coordinator.refusing.strict = settings.strict
         self.results = Results(
             self.log.path, taken.coordinator.clock.wall, largest_bytes=settings.result_bytes
         )
@@ -40,28 +47,40 @@ class Embedded:
         )
         self.exchanges.adjust(settings)
         self.engine = Engine(taken.coordinator, taken.log, NoFaults())
+        self.desk = Desk()
         self.snapshotter = Snapshotter(
             self.log.path,
             self.log,
             settings,
             taken.unsnapped,
             partial(taken.install, self.engine.post),
+            self.desk,
+        )
+        self.checker = Checker(
+            self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS
         )
         self._fleet = FleetNotes(self.log.path, self.coordinator, self.exchanges)
         unplaced = Unplaced(self.coordinator, self.exchanges)
+        self.stalls = Stalls(self.coordinator, self.exchanges, settings)
         keep = settings.keep_finished
         self.engine.hooks.extend(
             (
                 Ticker(self.coordinator, keep_finished=keep, unplaced=unplaced),
+                self.stalls,
                 Clockwork(self.coordinator),
                 self._fleet,
                 Rounds(self.coordinator, self.exchanges),
                 PaceNotes(self.log.path, self.coordinator, self.exchanges.placement),
                 self.snapshotter,
+                self.checker,
                 Collector(self.results, self.coordinator.state),
             )
         )
         self._taken = taken
+
+    def told(self, position: int) -> Told:
+        """A durable record with its place in time. May be called from any thread."""
+        return told_by(*self.log.record(position), position)
 
     def read(self, position: Position) -> Record:
         return self._taken.read(position)
@@ -76,6 +95,7 @@ class Embedded:
         way gets `patience_s`; whoever still waits for something is told `why`. A disk that is full
         holds nobody here: what it had no room for was never acknowledged."""
         self.engine.leave()
+        self.checker.finish()
         self.snapshotter.finish(patience_s)
         settled = threading.Event()
 
@@ -89,6 +109,7 @@ class Embedded:
         settled.wait()
         self.engine.stop(why or OperatingError(f"{self.log.path} was closed"))
         self._fleet.leave()
+        self.coordinator.refusing.close()
         self.log.close()
 
 

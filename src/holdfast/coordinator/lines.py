@@ -20,6 +20,7 @@ class Line(Struct, frozen=True):
 
 LINES: Final[dict[str, Line]] = {
     "transition_refused": Line(ERROR, "a move was refused"),
+    "lease_lost": Line(INFO, "a report came too late and was refused"),
     "repeat": Line(DEBUG, "a command came again and changed nothing"),
     "refusals_dropped": Line(WARNING, "more was refused than is noted"),
     "log_torn": Line(
@@ -29,8 +30,8 @@ LINES: Final[dict[str, Line]] = {
     "snapshot_rejected": Line(WARNING, "a snapshot was passed over"),
     "disk_full": Line(WARNING, "the disk is full; everything waits until there is room"),
     "disk_low": Line(WARNING, "the disk has little room left"),
-    "stall_found": Line(WARNING, "a task makes no progress"),
-    "recovered": Line(INFO, "a stalled task was set right"),
+    "stall_found": Line(WARNING, "something hangs"),
+    "recovered": Line(INFO, "an attempt that hung was ended"),
     "invariant_violated": Line(ERROR, "what must hold does not"),
 }
 

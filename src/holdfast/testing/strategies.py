@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core import commands as c
+from holdfast.core import commands_operations as o
 from holdfast.core import commands_schedules as s
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position
 from holdfast.core.reports import Done, Failed, Released, Started
@@ -19,6 +20,8 @@ from holdfast.core.spec import NO_LIMIT, JobSpec, RetryPolicy
 from holdfast.testing import strategies_circuits as circuits
 from holdfast.testing import strategies_decided as decided
 from holdfast.testing import strategies_fleet as fleet
+from holdfast.testing import strategies_lineage as lineage
+from holdfast.testing import strategies_operations as operations
 from holdfast.testing import strategies_owed as owed
 from holdfast.testing import strategies_schedules as schedules
 from holdfast.testing import strategies_ties as ties
@@ -176,6 +179,15 @@ def _fail_attempt(world: World, dice: Random) -> c.Command:
     return c.FailAttempt(worker=worker, incarnation=incarnation, failed=failed, roll=roll)
 
 
+def _recover_stalled(world: World, dice: Random) -> c.Command:
+    _, _, named = some_targets(world, dice)
+    job_id, index, lease_id = named[0] if named else (JobId("nobody"), Index(0), LeaseId(0))
+    delay_ms = dice.choice((0, 100, 60_000, *ABSURD[:1]))
+    return c.RecoverStalled(
+        job_id=job_id, index=index, lease_id=lease_id, error="it hung", delay_ms=delay_ms
+    )
+
+
 def _release_attempts(world: World, dice: Random) -> c.Command:
     worker, incarnation, named = some_targets(world, dice)
     released = tuple(Released(*name, dice.random() < 0.5) for name in named)
@@ -265,6 +277,7 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.CommitTasks: _commit_tasks,
     c.FailAttempt: _fail_attempt,
     c.ReleaseAttempts: _release_attempts,
+    c.RecoverStalled: _recover_stalled,
     c.ExtendLeases: _extend_leases,
     c.ExpireLeases: _expire_leases,
     c.RearmLeases: _rearm_leases,
@@ -304,11 +317,22 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.OpenCircuit: circuits.open_circuit,
     c.CloseCircuit: circuits.close_circuit,
     c.SetAside: decided.set_aside,
+    o.BeginOperation: operations.begin,
+    o.EndOperation: operations.end,
+    o.RestoreTasks: operations.restore,
+    o.RescheduleTasks: operations.reschedule,
+    c.ForkLog: lineage.fork_log,
+    c.ResumeLog: lineage.resume_log,
+    c.PurgeTasks: decided.purge_tasks,
+    c.ForceTask: decided.force_task,
+    c.RetryQuarantined: decided.retry_quarantined,
+    c.PurgeQuarantined: decided.purge_quarantined,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (
     c.GrantLeases, c.GrantLeases, c.GrantLeases, c.GrantLeases, c.StartAttempts, c.StartAttempts,
     c.CommitTasks, c.FailAttempt, c.FailAttempt, c.ConfirmDeliveries, c.ExtendLeases, c.RetryTasks,
     c.SettleTies, c.GrantGang, c.CommitGang, c.CloseCircuit,
+    c.ResumeLog,
 )  # fmt: skip
 _WEIGHTED: Final[tuple[type[c.Command], ...]] = (*MAKERS, *_FREQUENT, *_FREQUENT, *_FREQUENT)

@@ -53,6 +53,10 @@ class FolderReader:
     def record(self, position: int) -> tuple[Frame, bytes]:
         return self._kept.record(self._history, position)
 
+    def kept_positions(self) -> list[int]:
+        """Where the records stood that outlived their segments, in order."""
+        return self._kept.positions(self.oldest)
+
     def chain_after(self, position: int) -> bytes | None:
         return self._history.chain_after(position)
 

@@ -131,6 +131,13 @@ class KeptRecords:
             break
         raise HistoryGone(oldest)
 
+    def positions(self, before: int) -> list[int]:
+        """Of the records that the newest file has, those before a position, in order: it has all
+        that older ones had and that were still wanted."""
+        names = self._names()
+        listed = self._load(names[0]).positions if names else ()
+        return [position for position in listed if position < before]
+
     def _look(self, position: int) -> Frame | None:
         damage: LogDamaged | None = None
         names = self._names()

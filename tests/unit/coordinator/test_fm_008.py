@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from msgspec import structs
 
+from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
@@ -65,8 +66,10 @@ class HangingExecutor(SteppedExecutor):
         self._harvest.released.clear()
 
 
-def a_while_of(executor: SteppedExecutor) -> Service:
+def a_while_of(executor: SteppedExecutor, *, is_watched: bool = True) -> Service:
     service = a_service()
+    if not is_watched:
+        service.stalls.adjust(Settings(stall_ms=0))
     worker = Colleague(service, "w", executor)
     service.do(c.SubmitJob(spec=STALLING, count=1))
     clock = service.clock
@@ -74,6 +77,7 @@ def a_while_of(executor: SteppedExecutor) -> Service:
     for _ in range(0, LONG_MS, TERM_MS // 4):
         worker.converse()
         clock.advance(TERM_MS // 4)
+        service.settle()
     assert service.troubles == []
     return service
 
@@ -93,13 +97,23 @@ def test_fm_008_without_a_look_at_progress_it_holds_its_slot_for_ever(
 ) -> None:
     monkeypatch.setattr(Running, "trouble_at", lambda running, now_ms: "")
     monkeypatch.setattr(Running, "due_ms", lambda running: 0)
-    service = a_while_of(HangingExecutor(1))
+    service = a_while_of(HangingExecutor(1), is_watched=False)
     # Its worker is well and says so: no lease ever runs out.
     assert state_of(service, JOB) is TaskState.RUNNING
     assert ends_of(service) == []
     task = (service.coordinator.state.jobs[JOB].tasks or {})[0]  # type: ignore[index]
     assert task.attempt == 1
     assert task.expires_at > service.clock.now()
+
+
+def test_fm_008_one_whose_worker_does_not_look_is_ended_by_the_coordinator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Running, "trouble_at", lambda running, now_ms: "")
+    monkeypatch.setattr(Running, "due_ms", lambda running: 0)
+    service = a_while_of(HangingExecutor(1))
+    assert ends_of(service) == [EndReason.TIMED_OUT]
+    assert state_of(service, JOB) is TaskState.SUCCEEDED
 
 
 def test_fm_008_one_that_tells_no_progress_is_ended_and_tried_again() -> None:

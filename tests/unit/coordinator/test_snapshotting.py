@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Made, Snapshotter
 from holdfast.core import commands as c
@@ -44,7 +45,7 @@ def test_nothing_is_dropped_before_the_snapshot_is_recorded(tmp_path: Path) -> N
     def install(command: c.InstallSnapshot) -> None:
         done.append(f"recorded {command.at_position}")
 
-    snapshotter = Snapshotter(tmp_path, Journal(done), Settings(), lambda: 0, install)
+    snapshotter = Snapshotter(tmp_path, Journal(done), Settings(), lambda: 0, install, Desk())
     assert snapshotter.make() == MADE
     assert done == ["recorded 7", "dropped before 5"]
 
@@ -60,7 +61,7 @@ def test_nothing_is_dropped_where_the_snapshot_could_not_be_recorded(tmp_path: P
     def install(command: c.InstallSnapshot) -> None:
         raise LogFailed("no")
 
-    snapshotter = Snapshotter(tmp_path, Journal(done), Settings(), lambda: 0, install)
+    snapshotter = Snapshotter(tmp_path, Journal(done), Settings(), lambda: 0, install, Desk())
     assert snapshotter.make() is None
     assert done == []
     assert all(path.exists() for path in old)
