@@ -120,7 +120,8 @@ def take_folder(path: Path, *, term_ms: int, ground: Ground | None = None) -> Ta
         on.faults.reach("folder.before_sync")
         source.sync()
         coordinator.became_durable(batch.last)
-        coordinator.refusing.notes = RefusalNotes(source.path)
+        if on.disk is None:
+            coordinator.refusing.notes = RefusalNotes(source.path)
         return Taken(source, coordinator, replay_s)
     except BaseException:
         source.close()

@@ -46,8 +46,9 @@ class Moments:
     """The named moments of the coordinator, and what is to happen at the next of each.
     `reached` counts them all."""
 
-    def __init__(self, fired: Callable[[str], None]) -> None:
+    def __init__(self, fired: Callable[[str], None], disk: FaultyDisk) -> None:
         self.reached: dict[str, int] = {}
+        self._disk = disk
         self.armed: dict[str, BaseException] = {}
         self._fired = fired
 
@@ -56,7 +57,10 @@ class Moments:
         if self.armed:
             end = self.armed.pop(point, None)
             if end is not None:
-                self._fired(f"{'kill' if isinstance(end, Killed) else 'power'} at {point}")
+                is_power = not isinstance(end, Killed)
+                self._fired(f"{'power' if is_power else 'kill'} at {point}")
+                # Nobody tidies up on the way out: whatever is tried, the disk does not move.
+                self._disk.is_off, self._disk.crash_is_power = True, is_power
                 raise end
 
 

@@ -145,10 +145,10 @@ def _faults(dice: Random, kinds: tuple[str, ...], wild_ms: int) -> list[Fault]:
         while at < wild_ms:
             drawn.append((int(at), kind))
             at += dice.expovariate(1 / gap_ms)
-    return [_fault(dice, number, *each) for number, each in enumerate(sorted(drawn))]
+    return [_fault(dice, wild_ms, number, *each) for number, each in enumerate(sorted(drawn))]
 
 
-def _fault(dice: Random, number: int, at_ms: int, kind: str) -> Fault:
+def _fault(dice: Random, wild_ms: int, number: int, at_ms: int, kind: str) -> Fault:
     spans = KINDS[kind]
     ms = dice.randint(spans.shortest_ms, spans.longest_ms)
     if dice.random() < 0.5:
@@ -156,4 +156,6 @@ def _fault(dice: Random, number: int, at_ms: int, kind: str) -> Fault:
         ms = dice.randint(spans.shortest_ms, max(spans.shortest_ms, ms // 10))
     point = dice.choice(list(POINTS)) if kind.endswith("_at_point") else ""
     share = dice.choice((0.05, 0.2, 0.5))
+    # Whatever lasts is over when the storm is.
+    ms = min(ms, wild_ms - at_ms)
     return Fault(number, at_ms, kind, dice.randrange(1 << 30), ms, share, point)

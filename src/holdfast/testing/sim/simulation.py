@@ -70,7 +70,7 @@ class Simulation:
         self.is_wild = True
         self.down_ms = 0
         self.server: Server | None = None
-        self.moments = Moments(self.fired)
+        self.moments = Moments(self.fired, self.disk)
         self.network = Network(self.agenda, scenario.seed, self.fired, scenario.delay_us)
         self._dice = Random(f"cluster:{scenario.seed}")
         self._trace = blake2b(digest_size=16)
