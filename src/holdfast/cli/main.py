@@ -41,6 +41,10 @@ PLACES: Final = {
         "holdfast.cli.groups:effect",
         "Look at what tasks owe the world; retry it or give it up.",
     ),
+    "operation": (
+        "holdfast.cli.groups:operation",
+        "See what was done to many at once, and undo it.",
+    ),
     "stall": ("holdfast.cli.groups:stall", "See what hangs, and end it."),
     "schedule": (
         "holdfast.cli.groups:schedule",
