@@ -16,12 +16,14 @@ from holdfast.client.explained import Reasons
 from holdfast.client.feed import JobFeed
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.limits import Limit
+from holdfast.client.operations import Operation
 from holdfast.client.stalls import Approved, StallFound
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
 from holdfast.core.schedule import Definition
 from holdfast.core.transactions import Transaction
 from holdfast.wire.bodies import ChosenEffects, ChosenStalls, Edits, NewLimit
+from holdfast.wire.operations import NewOperation, Preview, Undo
 from holdfast.wire.output import Output
 from holdfast.wire.wanted import WantedEffects
 
@@ -109,6 +111,20 @@ class Effects(Protocol):
         """How many were given up."""
 
 
+class Operations(Protocol):
+    """What is done to many by one request."""
+
+    def preview(self, body: NewOperation) -> Preview: ...
+
+    def perform(self, body: NewOperation) -> Operation: ...
+
+    def undo(self, name: str, body: Undo) -> Operation: ...
+
+    def all(self) -> list[Operation]: ...
+
+    def show(self, name: str) -> Operation: ...
+
+
 class StallsFound(Protocol):
     """What hangs."""
 
@@ -140,6 +156,9 @@ class Backend(Protocol):
 
     @property
     def effects(self) -> Effects: ...
+
+    @property
+    def operations(self) -> Operations: ...
 
     @property
     def stalls(self) -> StallsFound: ...

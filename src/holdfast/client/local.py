@@ -21,6 +21,7 @@ from holdfast.client.leaving import Leaving
 from holdfast.client.limits_local import LocalLimits
 from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
+from holdfast.client.operations_local import LocalOperations
 from holdfast.client.pending import Pending
 from holdfast.client.schedules_local import LocalSchedules
 from holdfast.client.stalls_local import LocalStalls
@@ -165,6 +166,10 @@ class Local:
     @property
     def effects(self) -> LocalEffects:
         return LocalEffects(self.call, self._embedded.exchanges, self.actor)
+
+    @property
+    def operations(self) -> LocalOperations:
+        return LocalOperations(self.call, self._embedded, self.actor)
 
     @property
     def stalls(self) -> LocalStalls:

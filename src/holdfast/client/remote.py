@@ -25,6 +25,7 @@ from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.limits import RemoteLimits
+from holdfast.client.operations import RemoteOperations
 from holdfast.client.schedules_remote import RemoteSchedules
 from holdfast.client.stalls import RemoteStalls
 from holdfast.client.streams import Streams
@@ -125,6 +126,7 @@ class Remote:
         self._streams = Streams(self._http, f"{API}/watch", patience_s, self._told)
         self.limits = RemoteLimits(self._http, self._asked)
         self.effects = RemoteEffects(self._http, self._asked, self._post)
+        self.operations = RemoteOperations(self._http, self._asked, self._post)
         self.stalls = RemoteStalls(self._http, self._asked, self._post)
         self.reasons = RemoteReasons(self._http, self._asked)
         self.schedules = RemoteSchedules(self._http, self._asked, self._post)

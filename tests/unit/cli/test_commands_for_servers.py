@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import click
 import pytest
 
-from holdfast.cli.errors import Trouble, report
 from holdfast.cli.deciding import exact
+from holdfast.cli.errors import Trouble, report
 from holdfast.cli.instants import instant
 from holdfast.cli.pairs import pairs_of
 from holdfast.cli.running import exit_code_of
