@@ -29,6 +29,7 @@ task = LazyCommands(
         "cancel": ("holdfast.cli.deciding:cancel_task", "Stop tasks; their job goes on."),
         "retry": ("holdfast.cli.deciding:retry_task", "Send failed tasks back, budgets anew."),
         "reschedule": ("holdfast.cli.deciding:reschedule", "Move when waiting tasks may begin."),
+        "force": ("holdfast.cli.quarantine_orders:force", "Move one by hand, for a reason."),
         "get": ("holdfast.cli.tasks:list_tasks", ""),
         "describe": ("holdfast.cli.tasks:show_task", ""),
     },
@@ -146,6 +147,21 @@ operation = LazyCommands(
     },
     name="operation",
     help="Look at what was done to many jobs or tasks by one request, and take it back.",
+)
+
+quarantine = LazyCommands(
+    {
+        "list": ("holdfast.cli.quarantine:list_cases", "List it, the same failures together."),
+        "show": ("holdfast.cli.quarantine:show_case", "Show why a task is there, and its errors."),
+        "stats": ("holdfast.cli.quarantine:stats", "Count it by reason, function and worker."),
+        "retry": ("holdfast.cli.quarantine_orders:retry", "Send tasks back; one as a canary."),
+        "purge": ("holdfast.cli.quarantine_orders:purge", "Give tasks up, for a reason."),
+        "get": ("holdfast.cli.quarantine:list_cases", ""),
+        "describe": ("holdfast.cli.quarantine:show_case", ""),
+    },
+    name="quarantine",
+    help="Look at the tasks that wait for you: those that spent a budget or were put aside. Send "
+    "them back, or give them up.",
 )
 
 stall = LazyCommands(

@@ -45,6 +45,10 @@ PLACES: Final = {
         "holdfast.cli.groups:operation",
         "See what was done to many at once, and undo it.",
     ),
+    "quarantine": (
+        "holdfast.cli.groups:quarantine",
+        "See what failed for good, by error; retry it or give it up.",
+    ),
     "stall": ("holdfast.cli.groups:stall", "See what hangs, and end it."),
     "schedule": (
         "holdfast.cli.groups:schedule",

@@ -19,6 +19,7 @@ from holdfast.cli.sources import (
     no_schedule,
     no_worker,
 )
+from holdfast.cli.wards import ServerWard
 from holdfast.core.owed import DebtName
 from holdfast.wire.http import Rejected
 from holdfast.wire.output import Output
@@ -120,6 +121,10 @@ class FromServer:
 
     def task(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index)
+
+    @property
+    def ward(self) -> ServerWard:
+        return ServerWard(self.asker)
 
     def effects(self, wanted: WantedEffects, limit: int = 0) -> Found:
         pages = self._pages(

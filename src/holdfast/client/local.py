@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from logging import getLogger
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check
 from holdfast.client.logged import LoggedOutcomes
 from holdfast.client.operations_local import LocalOperations
 from holdfast.client.pending import Pending
+from holdfast.client.quarantine_local import LocalQuarantine
 from holdfast.client.schedules_local import LocalSchedules
 from holdfast.client.stalls_local import LocalStalls
 from holdfast.coordinator.coordinator import Coordinator
@@ -174,6 +175,10 @@ class Local:
     @property
     def stalls(self) -> LocalStalls:
         return LocalStalls(self.call, self._embedded.stalls, self.actor)
+
+    @cached_property
+    def quarantine(self) -> LocalQuarantine:
+        return LocalQuarantine(self.call, self._embedded.told, self.actor)
 
     @property
     def reasons(self) -> LocalReasons:
