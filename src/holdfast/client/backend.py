@@ -15,6 +15,7 @@ from holdfast.client.effects import OwedEffect
 from holdfast.client.explained import Reasons
 from holdfast.client.feed import JobFeed
 from holdfast.client.foreseen import Foreseen
+from holdfast.client.health import Health
 from holdfast.client.limits import Limit
 from holdfast.client.stalls import Approved, StallFound
 from holdfast.core.commands import SubmitJob
@@ -140,6 +141,9 @@ class Backend(Protocol):
 
     @property
     def effects(self) -> Effects: ...
+
+    def health(self) -> Health:
+        """Whether everything holds, as far as it was checked, and whether the disk has room."""
 
     @property
     def stalls(self) -> StallsFound: ...

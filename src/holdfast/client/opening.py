@@ -9,8 +9,7 @@ from holdfast.client.holdfast import DEFAULT_GRACE, Holdfast
 from holdfast.client.local import Local
 from holdfast.client.localworker import MakeExecutor, Offers
 from holdfast.client.sinks import Given, sinks_given
-from holdfast.coordinator.settings import Settings
-from holdfast.coordinator.settings import stall_recovery as checked_recovery
+from holdfast.coordinator.settings import ON_VIOLATION, RECOVERIES, Settings, one_of
 from holdfast.wire.amounts import Duration, duration_ms, number, size_bytes, text, whole
 from holdfast.wire.contents import INLINE_BYTES, RESULT_BYTES_MAX
 from holdfast.wire.wishes import amounts_of
@@ -35,6 +34,10 @@ def open(
     stall_timeout: Duration | None = "10m",
     stall_recovery: Literal["auto", "ask"] = "auto",
     stall_delay: Duration = "60s",
+    check_interval: Duration | None = "15m",
+    on_violation: Literal["tell", "stop"] = "tell",
+    disk_low: int | str | None = None,
+    disk_stop: int | str | None = None,
 ) -> Holdfast:
     """Open the folder at `path`, creating it where absent, and go on with what it holds.
 
@@ -47,6 +50,9 @@ def open(
     effects go, by the names that tasks give: definitions, or functions called with each effect.
     What hangs for `stall_timeout` is found (None: nothing is); `auto` ends an attempt that does,
     and its task waits `stall_delay`, `ask` waits for `approve_stall`.
+    Everything is checked every `check_interval` (None: never); what is wrong is a line of the log
+    and in `health()`, or with `stop` the end. Below `disk_low` free bytes no more work is taken,
+    below `disk_stop` nothing is changed and what runs may end; None is a part of the disk.
     """
     loading = loading_script()
     if loading is not None:
@@ -71,8 +77,12 @@ def open(
         keep_finished=keep_finished,
         sinks=given.defined,
         stall_ms=duration_ms(stall_timeout, "stall_timeout"),
-        stall_recovery=checked_recovery(stall_recovery, "stall_recovery"),
+        stall_recovery=one_of(stall_recovery, RECOVERIES, "stall_recovery"),
         stall_delay_ms=duration_ms(stall_delay, "stall_delay"),
+        check_ms=duration_ms(check_interval, "check_interval"),
+        on_violation=one_of(on_violation, ON_VIOLATION, "on_violation"),
+        disk_low=None if disk_low is None else size_bytes(disk_low, "disk_low"),
+        disk_stop=None if disk_stop is None else size_bytes(disk_stop, "disk_stop"),
     )
     told = {name: _attribute(value, name) for name, value in (attributes or {}).items()}
     named = tuple(sorted(told.items()))

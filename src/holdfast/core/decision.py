@@ -20,6 +20,9 @@ class Reason(StrEnum):
     LEASE_LOST = "lease_lost"
     JOB_SEALED = "job_sealed"
     TOO_LARGE = "too_large"
+    DISK_LOW = "disk_low"
+    DISK_FULL = "disk_full"
+    DISK_SLOW = "disk_slow"
 
 
 class Refused(Struct, frozen=True):

@@ -4,6 +4,7 @@ A *record* is opaque bytes at a *position*. A *frame* holds one batch of records
 write, checksum and sync. Frames live in *segments*; *snapshots* stand for what was dropped.
 """
 
+from holdfast.wal.ballast import Ballast
 from holdfast.wal.disk import Disk, RealDisk, size_of
 from holdfast.wal.errors import DiskFull, HistoryGone, LogDamaged, LogInUse, NewerFormat
 from holdfast.wal.file import WAL_FOLDER, FileLog
@@ -27,6 +28,7 @@ from holdfast.wal.snapshots import (
 
 __all__ = [
     "WAL_FOLDER",
+    "Ballast",
     "Choice",
     "Disk",
     "DiskFull",
