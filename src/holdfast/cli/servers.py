@@ -6,10 +6,12 @@ from itertools import islice
 from typing import Any, Final
 
 from holdfast.cli.asking import Asker
+from holdfast.cli.audit_servers import ServerAudit
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
 from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule, no_worker
+from holdfast.cli.wards import ServerWard
 from holdfast.core.owed import DebtName
 from holdfast.wire.http import Rejected
 from holdfast.wire.output import Output
@@ -112,6 +114,10 @@ class FromServer:
     def task(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index)
 
+    @property
+    def ward(self) -> ServerWard:
+        return ServerWard(self.asker)
+
     def effects(self, wanted: WantedEffects, limit: int = 0) -> Found:
         pages = self._pages(
             "effects",
@@ -177,6 +183,10 @@ class FromServer:
     def limits(self) -> list[View]:
         found: list[View] = self.asker.get("limits")["limits"]
         return found
+
+    @property
+    def audit(self) -> ServerAudit:
+        return ServerAudit(self.asker)
 
     def workers(self) -> list[View]:
         found: list[View] = self.asker.get("workers")["workers"]

@@ -31,6 +31,7 @@ def open(
     resources: Mapping[str, float] | None = None,
     attributes: Mapping[str, str | float] | None = None,
     sinks: Mapping[str, Given] | None = None,
+    strict: bool = False,
     stall_timeout: Duration | None = "10m",
     stall_recovery: Literal["auto", "ask"] = "auto",
     stall_delay: Duration = "60s",
@@ -45,49 +46,72 @@ def open(
     is how many tasks run at once, by default one a processor. Leaving waits up to `grace` for what
     runs. `history` is how much log is kept to look back on, at least (None: all); what is older
     goes to the folder `archive`, or is deleted. `keep_finished` jobs stay at hand after they end.
-    `result_size` is how large the result of a task may be.
-    `resources` and `attributes` are what tasks may ask for by name, and require. `sinks` are where
-    effects go, by the names that tasks give: definitions, or functions called with each effect.
+    `result_size` is how large the result of a task may be. `resources` and `attributes` are what
+    tasks may ask for by name, and require. `sinks` are where effects go, by the names that tasks
+    give: definitions, or functions called with each effect. `strict` turns a repeat of what was
+    done before into an error that changes nothing: a submit with a known key, a cancel, a retry.
     What hangs for `stall_timeout` is found (None: nothing is); `auto` ends an attempt that does,
     and its task waits `stall_delay`, `ask` waits for `approve_stall`.
-    Everything is checked every `check_interval` (None: never); what is wrong is a line of the log
-    and in `health()`, or with `stop` the end. Below `disk_low` free bytes no more work is taken,
-    below `disk_stop` nothing is changed and what runs may end; None is a part of the disk.
+    Everything is checked every `check_interval` (None: never); `health()` tells what was found.
+    Below `disk_low` free bytes no more work is taken, below `disk_stop` only what runs may end.
     """
-    loading = loading_script()
-    if loading is not None:
-        raise MissingGuard(loading)
-    if executor not in EXECUTORS:
-        raise ValueError(f"executor={executor!r} must be one of {', '.join(EXECUTORS)}")
-    slots = (os.cpu_count() or 1) if workers is None else whole(workers, "workers")
-    if slots < 1:
-        raise ValueError(f"workers={workers!r} must be at least 1")
-    if keep_finished < 0:
-        raise ValueError(f"keep_finished={keep_finished!r} cannot be negative")
+    _check_loaded()
+    one_of(executor, EXECUTORS, "executor")
+    slots = _slots(workers)
     # Before the folder is taken: a mistake here must not leave it locked.
     grace_ms = duration_ms(grace, "grace")
-    largest = size_bytes(result_size, "result_size")
-    if not INLINE_BYTES <= largest <= RESULT_BYTES_MAX:
-        raise ValueError(f"result_size={result_size!r} must be from 64Ki to 1Gi")
     given = sinks_given(sinks, executor)
     settings = Settings(
-        result_bytes=largest,
-        history_bytes=None if history is None else size_bytes(history, "history"),
+        result_bytes=_largest(result_size),
+        history_bytes=_bytes_or_none(history, "history"),
         archive=None if archive is None else Path(archive).absolute(),
-        keep_finished=keep_finished,
+        keep_finished=_kept(keep_finished),
         sinks=given.defined,
+        strict=strict,
         stall_ms=duration_ms(stall_timeout, "stall_timeout"),
         stall_recovery=one_of(stall_recovery, RECOVERIES, "stall_recovery"),
         stall_delay_ms=duration_ms(stall_delay, "stall_delay"),
         check_ms=duration_ms(check_interval, "check_interval"),
         on_violation=one_of(on_violation, ON_VIOLATION, "on_violation"),
-        disk_low=None if disk_low is None else size_bytes(disk_low, "disk_low"),
-        disk_stop=None if disk_stop is None else size_bytes(disk_stop, "disk_stop"),
+        disk_low=_bytes_or_none(disk_low, "disk_low"),
+        disk_stop=_bytes_or_none(disk_stop, "disk_stop"),
     )
-    told = {name: _attribute(value, name) for name, value in (attributes or {}).items()}
-    named = tuple(sorted(told.items()))
-    offers = Offers(amounts_of(resources or {}), named, given.deliverer)
+    offers = Offers(amounts_of(resources or {}), _named(attributes or {}), given.deliverer)
     return Holdfast(Local(Path(path), _maker(executor), slots, settings, offers), grace_ms)
+
+
+def _check_loaded() -> None:
+    loading = loading_script()
+    if loading is not None:
+        raise MissingGuard(loading)
+
+
+def _kept(keep_finished: int) -> int:
+    if keep_finished < 0:
+        raise ValueError(f"keep_finished={keep_finished!r} cannot be negative")
+    return keep_finished
+
+
+def _bytes_or_none(size: int | str | None, name: str) -> int | None:
+    return None if size is None else size_bytes(size, name)
+
+
+def _named(attributes: Mapping[str, str | float]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, _attribute(value, name)) for name, value in attributes.items()))
+
+
+def _slots(workers: int | None) -> int:
+    slots = (os.cpu_count() or 1) if workers is None else whole(workers, "workers")
+    if slots < 1:
+        raise ValueError(f"workers={workers!r} must be at least 1")
+    return slots
+
+
+def _largest(result_size: int | str) -> int:
+    largest = size_bytes(result_size, "result_size")
+    if not INLINE_BYTES <= largest <= RESULT_BYTES_MAX:
+        raise ValueError(f"result_size={result_size!r} must be from 64Ki to 1Gi")
+    return largest
 
 
 def _attribute(value: str | float, name: str) -> str:

@@ -12,6 +12,7 @@ from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.fleetnotes import FleetNotes
+from holdfast.coordinator.inspect import Told, told_by
 from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.ports import NoFaults
 from holdfast.coordinator.results import Results
@@ -38,6 +39,7 @@ class Embedded:
         self.log = taken.log
         self.epoch = taken.epoch
         self.coordinator = taken.coordinator
+        self.coordinator.refusing.strict = settings.strict
         self.results = Results(
             self.log.path, taken.coordinator.clock.wall, largest_bytes=settings.result_bytes
         )
@@ -84,6 +86,10 @@ class Embedded:
         )
         self._taken = taken
 
+    def told(self, position: int) -> Told:
+        """A durable record with its place in time. May be called from any thread."""
+        return told_by(*self.log.record(position), position)
+
     def read(self, position: Position) -> Record:
         return self._taken.read(position)
 
@@ -111,6 +117,7 @@ class Embedded:
         settled.wait()
         self.engine.stop(why or OperatingError(f"{self.log.path} was closed"))
         self._fleet.leave()
+        self.coordinator.refusing.close()
         self.log.close()
 
 

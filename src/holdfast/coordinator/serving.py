@@ -80,6 +80,7 @@ class Served:
     ) -> None:
         self.log = taken.log
         self.coordinator = taken.coordinator
+        self.coordinator.observe(strict=settings.strict)
         self.term_ms = term_ms
         self.draining = False
         self.growth = Growth(taken.coordinator)
@@ -148,6 +149,11 @@ class Served:
         yield Collector(self.bundles, self.coordinator.state)
         yield Collector(self.results, self.coordinator.state)
 
+    @property
+    def replay_s(self) -> float:
+        """How long the log took to be told when the folder was taken."""
+        return self._taken.replay_s
+
     def adjust(self, settings: Settings) -> None:
         """Have other settings hold from now on. What is here already is measured by them when
         something comes next."""
@@ -155,6 +161,7 @@ class Served:
         self.bundles.quota_bytes = settings.bundles_bytes
         self.results.largest_bytes = settings.result_bytes
         self.snapshotter.settings = settings
+        self.coordinator.refusing.strict = settings.strict
         self.checker.adjust(settings)
         self.room.adjust(settings)
         self.ticker.keep_finished = settings.keep_finished
@@ -243,4 +250,5 @@ class Served:
         await asyncio.to_thread(self.room.finish)
         await asyncio.to_thread(self.snapshotter.finish, SNAPSHOT_PATIENCE_S)
         await self.engine.stop(OperatingError(f"{self.log.path} is no longer served"))
+        self.coordinator.refusing.close()
         self.log.close()

@@ -20,6 +20,7 @@ class Reason(StrEnum):
     LEASE_LOST = "lease_lost"
     JOB_SEALED = "job_sealed"
     TOO_LARGE = "too_large"
+    REPEATED = "repeated"
     DISK_LOW = "disk_low"
     DISK_FULL = "disk_full"
     DISK_SLOW = "disk_slow"

@@ -5,11 +5,12 @@ write, checksum and sync. Frames live in *segments*; *snapshots* stand for what 
 """
 
 from holdfast.wal.ballast import Ballast
-from holdfast.wal.disk import Disk, RealDisk, size_of
+from holdfast.wal.beginning import begin_log, chain_from
+from holdfast.wal.disk import Disk, RealDisk, size_of, write_whole
 from holdfast.wal.errors import DiskFull, HistoryGone, LogDamaged, LogInUse, NewerFormat
 from holdfast.wal.file import WAL_FOLDER, FileLog
 from holdfast.wal.folder import FolderReader, read_folder
-from holdfast.wal.frames import Frame
+from holdfast.wal.frames import Edge, Frame, genesis
 from holdfast.wal.kept import KeptRecord, write_kept
 from holdfast.wal.log import Log
 from holdfast.wal.memory import MemoryLog
@@ -25,6 +26,7 @@ from holdfast.wal.snapshots import (
     verify_snapshot,
     write_snapshot,
 )
+from holdfast.wal.wreckage import Reach, Wreckage
 
 __all__ = [
     "WAL_FOLDER",
@@ -32,6 +34,7 @@ __all__ = [
     "Choice",
     "Disk",
     "DiskFull",
+    "Edge",
     "FileLog",
     "FolderReader",
     "Frame",
@@ -42,12 +45,17 @@ __all__ = [
     "LogInUse",
     "MemoryLog",
     "NewerFormat",
+    "Reach",
     "RealDisk",
     "Rejected",
     "Snapshot",
     "TornTail",
+    "Wreckage",
+    "begin_log",
+    "chain_from",
     "clear_leftovers",
     "drop_snapshots",
+    "genesis",
     "newest_snapshot",
     "read_folder",
     "segment_paths",
@@ -56,4 +64,5 @@ __all__ = [
     "verify_snapshot",
     "write_kept",
     "write_snapshot",
+    "write_whole",
 ]

@@ -19,6 +19,7 @@ SPELLED = {
     "precondition_failed": 412, "unschedulable": 409, "not_stored": 409, "damaged": 500,
     "unsupported_media_type": 415, "rate_limited": 429, "not_ready": 503, "queue_full": 503,
     "disk_low": 503, "disk_full": 503, "disk_slow": 503,
+    "repeated": 409,
 }  # fmt: skip
 
 
