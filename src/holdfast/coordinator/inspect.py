@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from holdfast.coordinator.decoding import decode_at
 from holdfast.core.apply import apply
 from holdfast.core.errors import BrokenInvariant, OperatingError
 from holdfast.core.freeze import fingerprint, thaw
@@ -253,7 +254,7 @@ def _replay(folder: Folder, state: State, walls: Walls, until: int) -> None:
         for place, data in enumerate(frame.records):
             position = frame.first + place
             if state.position < position <= until:
-                apply(state, decode_record(data), Position(position))
+                apply(state, decode_at(folder.reader, data, position), Position(position))
 
 
 def _start(folder: Folder, until: int) -> State:

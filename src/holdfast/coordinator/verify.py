@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from holdfast.coordinator.decoding import NewerRecord, decode_at
 from holdfast.coordinator.inspect import (
     Folder,
     LogDamaged,
@@ -24,7 +25,6 @@ from holdfast.core.errors import BrokenInvariant
 from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import Position
 from holdfast.core.invariants import check
-from holdfast.core.record import decode_record
 from holdfast.core.state import State
 from holdfast.wal import RealDisk, Snapshot, verify_snapshot
 
@@ -139,7 +139,7 @@ def _replay(
             for place, data in enumerate(frame.records):
                 position = frame.first + place
                 if position > state.position:
-                    apply(state, decode_record(data), Position(position))
+                    apply(state, decode_at(folder.reader, data, position), Position(position))
             head = frame.chain
             frames += 1
             claim = claims.get(frame.last)
@@ -147,7 +147,7 @@ def _replay(
                 flaws.append(Flaw(str(claim.path), None, "it does not hold the state it claims"))
     except LogDamaged as damage:
         flaws.append(_flaw(damage))
-    except BrokenInvariant as error:
+    except (BrokenInvariant, NewerRecord) as error:
         flaws.append(Flaw(str(folder.path), None, f"after position {state.position}: {error}"))
         if state.position:
             # The record that cannot be may have been half told, so the good part is told again.

@@ -35,7 +35,9 @@ _ALWAYS = 23
 it, while it holds its default: a state that has nothing new keeps the fingerprint it had."""
 
 
-class FrozenState(Struct, frozen=True, array_like=True):
+class FrozenState(
+    Struct, frozen=True, array_like=True, forbid_unknown_fields=True
+):
     """All authority there is, and nothing that follows from it.
 
     Jobs are read straight into the objects that live on, because a million of them come back at a
