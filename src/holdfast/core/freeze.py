@@ -238,7 +238,12 @@ def _take_jobs(state: State, frozen: FrozenState) -> None:
 
 def fingerprint(state: State) -> str:
     """Equal for equal authority, in any process, under any hash seed."""
-    return blake2b(freeze(state), digest_size=16).hexdigest()
+    return fingerprint_of(freeze(state))
+
+
+def fingerprint_of(frozen: bytes) -> str:
+    """The fingerprint of a state as whoever froze it saw it, perhaps a former release."""
+    return blake2b(frozen, digest_size=16).hexdigest()
 
 
 def _build_indexes(state: State) -> None:
