@@ -63,6 +63,7 @@ def test_a_recorded_log_can_be_opened_and_goes_on(folder: Path, tmp_path: Path) 
     assert after.last > expected(folder)["last"]
 
 
+@pytest.mark.slow
 def test_the_log_of_this_release_has_every_type_of_event() -> None:
     """Made by `python -m holdfast.testing.corpus make tests/corpus/VERSION`."""
     told = expected(CORPUS / VERSION)

@@ -71,7 +71,9 @@ async def drain(call: Call) -> Answer:
     body: Reason = call.body
     name = WorkerId(call.path["name"])
     reason = body.reason or "drained"
-    await call.execute(c.CordonWorker(worker=name, reason=reason, **call.keying()), reason=reason)
+    if not await call.look(lambda state: name in state.cordoned):
+        cordon = c.CordonWorker(worker=name, reason=reason, **call.keying())
+        await call.execute(cordon, reason=reason)
     asked = await call.ask(lambda _: call.service.served.drain_worker(name))
     left = await call.look(lambda state: len(held_by(state, name)))
     return Answer({"recalled": asked, "left": left})

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import structs
 
+from holdfast.cli.audit_folders import FolderAudit
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
@@ -47,6 +48,7 @@ from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
 from holdfast.coordinator.output import OutputGone, OutputStore
 from holdfast.coordinator.outputparts import StreamName
 from holdfast.coordinator.pacenotes import paced_at
+from holdfast.coordinator.refusals import refusals_in
 from holdfast.coordinator.schedules import coming, schedule_detail, schedule_view
 from holdfast.coordinator.stall_views import noted_stalls, stall_view
 from holdfast.coordinator.surroundings import Surroundings, why_of
@@ -175,8 +177,8 @@ class FromFolder:
 
     def history(self, job: View, index: int) -> View:
         reading, known = self._known(job)
-        trail = trail_of(reading, known, Index(index), reading.state.position)
-        return {"transactions": trail.transactions, "complete": trail.is_complete}
+        noted = list(refusals_in(self.path))
+        return trail_of(reading, known, Index(index), reading.state.position, noted).view()
 
     def limits(self) -> list[View]:
         return limit_views(self.reading.state)
@@ -261,6 +263,10 @@ class FromFolder:
         if known is None:
             raise no_schedule(name, self)
         return known
+
+    @property
+    def audit(self) -> FolderAudit:
+        return FolderAudit(self.path, self._at)
 
     def transactions(self, limit: int) -> list[View]:
         folder, views = undisturbed(lambda: _newest(self.path, self._at, limit))

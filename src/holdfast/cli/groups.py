@@ -122,6 +122,18 @@ effect = LazyCommands(
     "or give it up.\n\nAn effect is written JOB/INDEX.N, such as 12/3.0.",
 )
 
+audit = LazyCommands(
+    {
+        "list": ("holdfast.cli.audits:list_entries", "List who did what, and why."),
+        "export": ("holdfast.cli.audits:export", "Write the trail to a file, line by line."),
+        "verify": ("holdfast.cli.audits:verify", "Check that nobody changed it."),
+        "head": ("holdfast.cli.audits:show_head", "Print the head of the log's chain."),
+        "get": ("holdfast.cli.audits:list_entries", ""),
+    },
+    name="audit",
+    help="See who did what and why; take the trail away as a file, and check that it is whole.",
+)
+
 stall = LazyCommands(
     {
         "list": ("holdfast.cli.stalls:list_stalls", "List what hangs, and since when."),

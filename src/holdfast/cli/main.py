@@ -54,6 +54,7 @@ PLACES: Final = {
         "holdfast.cli.transactions:transactions",
         "What was asked, by whom, and all that followed.",
     ),
+    "audit": ("holdfast.cli.groups:audit", "See who did what and why, and that it is unchanged."),
     "query": ("holdfast.cli.querying:query", "Ask in SQL about everything that is known."),
     "diff": ("holdfast.cli.differing:diff", "Say what changed between two moments."),
     "log": ("holdfast.cli.groups:log", "Verify, measure, snapshot, fork or salvage a log."),

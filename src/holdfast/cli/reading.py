@@ -110,9 +110,8 @@ def at_option(command: F) -> F:
     )(command)
 
 
-def reads(command: F) -> F:
-    """`--server`, `--token-file`, `--data` and `--at`, given to the command as one `look`; and
-    `-o`."""
+def looks(command: F) -> F:
+    """`--server`, `--token-file`, `--data` and `--at`, given to the command as one `look`."""
 
     @wraps(command)
     def looked(
@@ -125,7 +124,12 @@ def reads(command: F) -> F:
         return command(look=Look(data, at, server, token_file), **rest)
 
     folder = folder_option("else the server is asked")
-    return cast(F, server_options(folder(at_option(output_option(looked)))))
+    return cast(F, server_options(folder(at_option(looked))))
+
+
+def reads(command: F) -> F:
+    """All of that, and `-o`."""
+    return looks(output_option(command))
 
 
 def folder_of(data: Path | None) -> Path:

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from holdfast.cli.asking import Asker
+from holdfast.cli.audit_servers import ServerAudit
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
@@ -177,6 +178,10 @@ class FromServer:
     def limits(self) -> list[View]:
         found: list[View] = self.asker.get("limits")["limits"]
         return found
+
+    @property
+    def audit(self) -> ServerAudit:
+        return ServerAudit(self.asker)
 
     def workers(self) -> list[View]:
         found: list[View] = self.asker.get("workers")["workers"]

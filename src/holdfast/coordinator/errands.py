@@ -10,13 +10,15 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from holdfast.coordinator.checking import Check, check_folder
 from holdfast.coordinator.questions import Asked, Compared, reply_to
 from holdfast.coordinator.snapshotting import Course, make_snapshot
 
-Errand = Course | Asked | Compared
+Errand = Course | Check | Asked | Compared
 
 ERRANDS: Final[dict[type[Struct], Callable[[Any], object]]] = {
     Course: make_snapshot,
+    Check: check_folder,
     Asked: reply_to,
     Compared: reply_to,
 }

@@ -9,13 +9,9 @@ from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
 from holdfast.wal import Frame, KeptRecord
 
-_TELLING: Final = frozenset({"commit", "commits", "ends", "stopped"})
+_TELLING: Final = frozenset({"commit", "commits", "ends", "stopped", "purged"})
 
-ENDS: Final = tuple(
-    kind
-    for kind in e.EVENT_TYPES
-    if kind is e.TasksUnschedulable or _TELLING & set(kind.__struct_fields__)
-)
+ENDS: Final = tuple(kind for kind in e.EVENT_TYPES if _TELLING & set(kind.__struct_fields__))
 """Events that end attempts, or tasks that wait. The history of a task is a chain of these."""
 
 

@@ -25,6 +25,7 @@ UNTOLD: Final = "UNTOLD"
 
 WAITING, LEASED, RUNNING = (s.name for s in (TaskState(0), TaskState(1), TaskState(2)))
 COMMITTED, SUCCEEDED = TaskState.COMMITTED.name, TaskState.SUCCEEDED.name
+QUARANTINED = TaskState.QUARANTINED.name
 
 
 class Move(Struct, frozen=True):

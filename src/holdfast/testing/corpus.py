@@ -21,6 +21,7 @@ from holdfast.coordinator.inspect import Moment, look_into, open_folder
 from holdfast.core.events import EVENT_TYPES
 from holdfast.core.freeze import fingerprint, freeze
 from holdfast.core.record import decode_record
+from holdfast.testing.folders import append
 from holdfast.testing.strategies import any_command, pass_time
 from holdfast.testing.world import World
 from holdfast.wal import FileLog, RealDisk, write_snapshot
@@ -43,9 +44,7 @@ def make(target: Path) -> dict[str, Any]:
         while start < len(world.log):
             many = dice.randrange(1, 6)
             batch = world.log[start : start + many]
-            at = decode_record(batch[-1]).at
-            log.append(batch, at=at, wall=at)
-            log.sync()
+            append(log, batch)
             if start <= halfway < start + many:
                 state = world.replayed(log.last)
                 told = fingerprint(state).encode()
