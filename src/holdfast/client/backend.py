@@ -15,6 +15,7 @@ from holdfast.client.effects import OwedEffect
 from holdfast.client.explained import Reasons
 from holdfast.client.feed import JobFeed
 from holdfast.client.foreseen import Foreseen
+from holdfast.client.health import Health
 from holdfast.client.limits import Limit
 from holdfast.client.operations import Operation
 from holdfast.client.quarantine import QuarantinedTask, QuarantineGroup
@@ -175,6 +176,9 @@ class Backend(Protocol):
 
     @property
     def effects(self) -> Effects: ...
+
+    def health(self) -> Health:
+        """Whether everything holds, as far as it was checked, and whether the disk has room."""
 
     @property
     def operations(self) -> Operations: ...
