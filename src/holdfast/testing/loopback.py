@@ -99,6 +99,12 @@ class ServerProcess:
                 return
         raise RuntimeError(f"the server did not start: {''.join(told)}")
 
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("the server is not running")
+        return self._process.pid
+
     def has_died(self) -> bool:
         """Whether it was started and is there no more, by no doing of this program."""
         return self._process is not None and self._process.poll() is not None

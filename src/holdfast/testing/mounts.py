@@ -7,12 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from holdfast.testing.tools import FUSE, LOOP, ROOT, program
+from holdfast.testing.tools import LOOP, ROOT, program
 
 EXT4, XFS = "ext4", "xfs"
 KINDS: Final = (EXT4, XFS)
 NEEDS: Final = (ROOT, LOOP, "mkfs.ext4", "mkfs.xfs", "xfs_io")
-NEEDS_BROKEN: Final = (ROOT, LOOP, FUSE, "mkfs.ext4", "nbdkit", "nbdfuse", "fusermount3")
 _SIZES: Final = {EXT4: 64 * 2**20, XFS: 320 * 2**20}
 _MAKE: Final = {
     EXT4: ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"),
