@@ -14,9 +14,11 @@ STOP_S: Final = 60.0
 
 
 class Asker:
-    """Asks until it is told to stop or the server is gone. `promised` are jobs by their keys."""
+    """Asks until it is told to stop or the server is gone, and rests so long after each answer.
+    `promised` are jobs by their keys."""
 
-    def __init__(self, server: ServerProcess, name: str) -> None:
+    def __init__(self, server: ServerProcess, name: str, *, rest_s: float = 0.0) -> None:
+        self._rest_s = rest_s
         self.promised: dict[str, str] = {}
         self._http = Http(Server(url=server.url, token=server.token), patience_s=0.0)
         self._name = name
@@ -34,7 +36,7 @@ class Asker:
 
     def _ask(self) -> None:
         number = 0
-        while not self._stopping.is_set():
+        while not self._stopping.wait(self._rest_s):
             key = f"{self._name} {number}"
             body = Submit(kind="array", target="nowhere:played", count=1, key=key)
             try:
