@@ -11,6 +11,7 @@ from holdfast.api.tasks import past_of
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.effects import (
     ORDER_MOST,
+    LogAt,
     Unclear,
     chosen_by,
     chosen_views,
@@ -105,7 +106,7 @@ async def show(call: Call) -> Answer:
         raise Declined("not_found", str(error)) from None
     unknown = Declined("not_found", f"no commit of {text.rpartition('.')[0]} owes or owed {text}")
 
-    def look(coordinator: Coordinator) -> tuple[Job, View | None, Position, str]:
+    def look(coordinator: Coordinator) -> tuple[Job, View | None, Position, LogAt]:
         state = coordinator.state
         job = job_of(state, name.job_id)
         if name.index >= job.count:
@@ -114,13 +115,13 @@ async def show(call: Call) -> Answer:
         if owing is not None:
             stands = call.service.served.exchanges.deliveries.standings()
             view = effect_view(owing, stands(owing), call.service.wall)
-        return copied(job, name.index), view, state.position, state.log_id
+        return copied(job, name.index), view, state.position, state.log_at
 
-    job, view, last, log_id = await call.ask(look)
+    job, view, last, log_at = await call.ask(look)
     past = past_of(call, job)
     try:
         # Its body and its tries are in the log, and the loop waits for no disk.
-        detail = await asyncio.to_thread(effect_detail, past, log_id, job, name, view, last)
+        detail = await asyncio.to_thread(effect_detail, past, log_at, job, name, view, last)
     except HistoryGone as gone:
         raise Declined("gone", str(gone)) from None
     if detail is None:

@@ -5,6 +5,7 @@ from typing import Any
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
 from holdfast.coordinator.deliveries import owed_line
+from holdfast.coordinator.stalls import stalls_line
 from holdfast.version import VERSION
 
 
@@ -27,6 +28,7 @@ async def readyz(call: Call) -> Answer:
             "replay": "done",
             "snapshots": f"the last one failed: {failed}" if failed else "ok",
             "owed": owed_line(call.service.served.coordinator.state) or "nothing",
+            "stalls": stalls_line(call.service.served.stalls) or "none",
         }
     return Answer(told)
 

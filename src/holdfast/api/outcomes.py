@@ -66,6 +66,9 @@ def _told(event: e.AnyEvent, wanted: dict[int, Ending]) -> list[Outcome]:
         return [*_stopped(event.spans, event.cause, wanted), *ends]
     if isinstance(event, e.TasksUnschedulable):
         return _stopped(event.spans, event.reason, wanted)
+    if isinstance(event, e.TasksPurged):
+        spans = [e.Span(one.index, one.index) for one in event.all if one.index in wanted]
+        return _stopped(spans, f"given up: {event.reason}", wanted)
     return []
 
 

@@ -122,7 +122,7 @@ def _health(asker: Asker) -> Finding:
     return good("health", ", ".join(f"{name} {state}" for name, state in checks.items()))
 
 
-FINE: Final = ("ok", "no", "done")
+FINE: Final = ("ok", "no", "none", "done")
 
 
 def _version(theirs: str) -> Finding:

@@ -9,13 +9,21 @@ from typing import Final
 
 from msgspec import structs
 
+from holdfast.cli.audit_folders import FolderAudit
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule
+from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule, no_worker
 from holdfast.coordinator.census import Census
 from holdfast.coordinator.circuits import circuit_views
 from holdfast.coordinator.crews import NotedCrew
+from holdfast.coordinator.crewviews import (
+    held_by,
+    lease_view,
+    queue_views,
+    token_view,
+    worker_views,
+)
 from holdfast.coordinator.effects import (
     chosen_views,
     effect_detail,
@@ -40,7 +48,9 @@ from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
 from holdfast.coordinator.output import OutputGone, OutputStore
 from holdfast.coordinator.outputparts import StreamName
 from holdfast.coordinator.pacenotes import paced_at
+from holdfast.coordinator.refusals import refusals_in
 from holdfast.coordinator.schedules import coming, schedule_detail, schedule_view
+from holdfast.coordinator.stall_views import noted_stalls, stall_view
 from holdfast.coordinator.surroundings import Surroundings, why_of
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import job_detail, job_view, rfc3339, task_view
@@ -157,24 +167,40 @@ class FromFolder:
         if owing is not None:
             stands = self._surroundings(reading).standing(owing)
             view = effect_view(owing, stands, reading.wall)
-        log_id, last = state.log_id, state.position
+        last = state.position
         found = None
         if name.index < known.count:
-            found = effect_detail(reading, log_id, known, name, view, last)
+            found = effect_detail(reading, state.log_at, known, name, view, last)
         if found is None:
             raise no_effect(name, self)
         return found
 
     def history(self, job: View, index: int) -> View:
         reading, known = self._known(job)
-        trail = trail_of(reading, known, Index(index), reading.state.position)
-        return {"transactions": trail.transactions, "complete": trail.is_complete}
+        noted = list(refusals_in(self.path))
+        return trail_of(reading, known, Index(index), reading.state.position, noted).view()
 
     def limits(self) -> list[View]:
         return limit_views(self.reading.state)
 
     def circuits(self) -> list[View]:
         return circuit_views(self.reading.state, self.reading.wall)
+
+    def workers(self) -> list[View]:
+        return worker_views(self.reading)
+
+    def worker(self, name: str) -> View:
+        found = next((view for view in self.workers() if view["name"] == name), None)
+        if found is None:
+            raise no_worker(name, self)
+        held = held_by(self.reading.state, name)
+        return {**found, "leases": [lease_view(task, self.reading.wall) for task in held]}
+
+    def queues(self) -> list[View]:
+        return queue_views(self.reading)
+
+    def tokens(self) -> list[View]:
+        return [token_view(each, self.reading.wall) for each in self.reading.state.tokens.values()]
 
     def explain_job(self, job: View, level: int = 1) -> View:
         reading, known = self._known(job)
@@ -195,17 +221,25 @@ class FromFolder:
             census.take(job)
         return census.view()
 
+    def stalls(self, patience_ms: int) -> list[View]:
+        reading, (now, crew) = self.reading, self._crew(self.reading)
+        found = noted_stalls(reading, reading.state, now, crew, patience_ms)
+        return [stall_view(stall, now, reading.wall) for stall in found]
+
     def _surroundings(self, reading: Reading) -> Surroundings:
-        """The moment that is looked at: the last record's, or now where nothing came after it."""
+        now, crew = self._crew(reading)
+        return Surroundings(reading.state, now, Instant(self.now()), crew)
+
+    def _crew(self, reading: Reading) -> tuple[Instant, NotedCrew | None]:
+        """The moment that is looked at: the last record's, or now where nothing came after it; and
+        the workers there were, where anybody noted them."""
         offset = reading.wall(reading.state.time) - reading.state.time
-        wall = self.now()
-        state, now = reading.state, Instant(wall - offset)
+        state, now = reading.state, Instant(self.now() - offset)
         is_past = state.position < reading.folder.last
         until = now if is_past else EVER_AFTER
         noted = fleet_at(reading.path, state.position, until)
         paced = paced_at(reading.path, state.position, until)
-        crew = None if noted is None else NotedCrew(state, now, noted, paced)
-        return Surroundings(state, now, Instant(wall), crew)
+        return now, None if noted is None else NotedCrew(state, now, noted, paced)
 
     def schedules(self, namespace: str) -> list[View]:
         reading, now = self.reading, Instant(self.now())
@@ -229,6 +263,10 @@ class FromFolder:
         if known is None:
             raise no_schedule(name, self)
         return known
+
+    @property
+    def audit(self) -> FolderAudit:
+        return FolderAudit(self.path, self._at)
 
     def transactions(self, limit: int) -> list[View]:
         folder, views = undisturbed(lambda: _newest(self.path, self._at, limit))

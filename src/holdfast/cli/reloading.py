@@ -20,7 +20,7 @@ from holdfast.cli.errors import USAGE, Trouble, say
 from holdfast.cli.loglines import check_log_lines, log_to_stderr
 from holdfast.cli.sinks import sinks_of
 from holdfast.coordinator.output import Quota
-from holdfast.coordinator.settings import Settings
+from holdfast.coordinator.settings import Settings, stall_recovery
 from holdfast.core.errors import OperatingError
 from holdfast.wire.amounts import duration_ms, size_bytes
 from holdfast.wire.archives import LIMITS
@@ -107,9 +107,13 @@ def _settings(told: Mapping[str, Any], sinks: Mapping[str, AnySink]) -> Settings
         keep_finished=_number(told, "keep_finished"),
         aging_ms=duration_ms(told["aging"], "--aging"),
         cordon_after=_number(told, "cordon_after"),
+        stall_ms=duration_ms(told["stall_timeout"], "--stall-timeout"),
+        stall_recovery=stall_recovery(told["stall_recovery"], "--stall-recovery"),
+        stall_delay_ms=duration_ms(told["stall_delay"], "--stall-delay"),
         result_bytes=result_bytes,
         bundle_bytes=bundle_bytes,
         bundles_bytes=_size(told, "bundles_size", least=1),
+        strict=told["strict"],
         sinks=sinks,
     )
 

@@ -17,6 +17,7 @@ from holdfast.cli.output import typed
 from holdfast.cli.reading import data_option, folder_of
 from holdfast.cli.reloading import Chosen, Reloading, choose
 from holdfast.coordinator.deliveries import owed_line
+from holdfast.coordinator.settings import RECOVERIES
 from holdfast.coordinator.taking import take_folder
 
 COLLECTED_AFTER: Final = (20_000, 20, 20)
@@ -48,6 +49,14 @@ COLLECTED_AFTER: Final = (20_000, 20, 20)
 @click.option("--cordon-after", type=click.IntRange(0), metavar="N",
               help="Cordon a worker that fails so many tasks which then go well elsewhere; "
               "0 for never. [default: 5]")
+@click.option("--stall-timeout", metavar="DURATION",
+              help="How long something may hang until it counts as stalled; 0s for never. "
+              "[default: 10m]")
+@click.option("--stall-recovery", type=click.Choice(RECOVERIES),
+              help="End attempts that hang at once, or when `holdfast stall approve` says so. "
+              "[default: auto]")
+@click.option("--stall-delay", metavar="DURATION",
+              help="How long a task waits after an attempt of it hung. [default: 60s]")
 @click.option("--output-all", metavar="SIZE",
               help="How much of what tasks print is kept in all. [default: 1Gi]")
 @click.option("--output-attempt", metavar="SIZE",
@@ -62,6 +71,8 @@ COLLECTED_AFTER: Final = (20_000, 20, 20)
               help="Another name this server is called by.")
 @click.option("--rate", type=click.FloatRange(min=1), metavar="N",
               help="Requests a second that one token may make. [default: 5000]")
+@click.option("--strict", is_flag=True, default=None,
+              help="Refuse a command that repeats what was done before.")
 @click.option("--access-log", is_flag=True, default=None, help="Log every request.")  # fmt: skip
 def serve(data: Path | None, **flags: Any) -> None:
     """Take a folder and serve it: to `holdfast worker start`, to programs, to curl.

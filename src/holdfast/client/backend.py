@@ -16,11 +16,12 @@ from holdfast.client.explained import Reasons
 from holdfast.client.feed import JobFeed
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.limits import Limit
+from holdfast.client.stalls import Approved, StallFound
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
 from holdfast.core.schedule import Definition
 from holdfast.core.transactions import Transaction
-from holdfast.wire.bodies import ChosenEffects, Edits, NewLimit
+from holdfast.wire.bodies import ChosenEffects, ChosenStalls, Edits, NewLimit
 from holdfast.wire.output import Output
 from holdfast.wire.wanted import WantedEffects
 
@@ -108,6 +109,14 @@ class Effects(Protocol):
         """How many were given up."""
 
 
+class StallsFound(Protocol):
+    """What hangs."""
+
+    def all(self) -> list[StallFound]: ...
+
+    def approve(self, chosen: ChosenStalls) -> list[Approved]: ...
+
+
 class Backend(Protocol):
     """Refusals are raised as `Refused`."""
 
@@ -131,6 +140,9 @@ class Backend(Protocol):
 
     @property
     def effects(self) -> Effects: ...
+
+    @property
+    def stalls(self) -> StallsFound: ...
 
     @property
     def reasons(self) -> Reasons: ...
@@ -185,6 +197,9 @@ class Backend(Protocol):
     def transactions(self, limit: int) -> list[Transaction]: ...
 
     def refusals(self) -> dict[str, int]: ...
+
+    def resume(self, reason: str) -> bool:
+        """False where the log was at work."""
 
     def is_foreign(self) -> bool:
         """Whether this is a forked copy, which owns neither a thread nor a connection."""

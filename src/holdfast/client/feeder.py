@@ -145,7 +145,7 @@ class Feeder(Feeding):
         self._fed = fed
         self._stopping = False
         self.is_over = False
-        self._thread = threading.Thread(target=self._run, name="holdfast-feeder", daemon=True)
+        self._thread = threading.Thread(target=self.run, name="holdfast-feeder", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -170,7 +170,8 @@ class Feeder(Feeding):
         with suppress(RuntimeError):
             self._thread.join(seconds)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Feed everything and seal: in the thread that `start` starts, or in the caller's."""
         try:
             while not self._chunks.exhausted and not self._stopping:
                 self._feed_some(self._backend.silence_s)

@@ -356,8 +356,11 @@ class Holdfast(Tending):
         with self._feeding:
             self._feeders = [known for known in self._feeders if not known.is_over]
             self._feeders.append(feeder)
-        feeder.start()
+        self._start(feeder)
         return Job(self._backend, feed, call.decode, feeder)
+
+    def _start(self, feeder: Feeder) -> None:
+        feeder.start()
 
     def _resume(self, job_id: JobId, chunks: Chunks) -> int:
         """How many items the job has already; -1 where it is sealed and needs none."""

@@ -23,6 +23,7 @@ from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check
 from holdfast.client.logged import LoggedOutcomes
 from holdfast.client.pending import Pending
 from holdfast.client.schedules_local import LocalSchedules
+from holdfast.client.stalls_local import LocalStalls
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.crews import LiveCrew
 from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
@@ -166,6 +167,10 @@ class Local:
         return LocalEffects(self.call, self._embedded.exchanges, self.actor)
 
     @property
+    def stalls(self) -> LocalStalls:
+        return LocalStalls(self.call, self._embedded.stalls, self.actor)
+
+    @property
     def reasons(self) -> LocalReasons:
         return LocalReasons(self._embedded, self.call)
 
@@ -176,7 +181,7 @@ class Local:
         """Record the job and begin to watch it, in one turn of the coordinator."""
         count = len(request.items) or request.count
         check_fits(self._seat, request.spec, count, must_fit=must_fit)
-        feed = JobFeed(JobId(""))
+        feed = self.new_feed(JobId(""))
 
         def ask(coordinator: Coordinator) -> Accepted | RefusedDecision:
             decision = coordinator.execute(request, actor=self.actor)
@@ -197,8 +202,12 @@ class Local:
             raise Refused(told.code, told.message)
         return convert(told, Foreseen)
 
+    def new_feed(self, job_id: JobId) -> JobFeed:
+        """What handles to one job share."""
+        return JobFeed(job_id)
+
     def find(self, job_id: JobId) -> Found:
-        feed = JobFeed(job_id)
+        feed = self.new_feed(job_id)
 
         def ask(coordinator: Coordinator) -> JobSpec | RefusedDecision:
             if not coordinator.watchers.add(FeedRef(feed, self._unwatch)):
@@ -301,6 +310,14 @@ class Local:
 
     def refusals(self) -> dict[str, int]:
         return self.call(lambda coordinator: dict(coordinator.refusals))
+
+    def resume(self, reason: str) -> bool:
+        def ask(coordinator: Coordinator) -> bool:
+            was = bool(coordinator.state.suspended)
+            _accepted(coordinator.execute(c.ResumeLog(), actor=self.actor, reason=reason))
+            return was
+
+        return self.call(ask)
 
     # Whether it may be asked, and the end of it.
 

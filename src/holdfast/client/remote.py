@@ -26,6 +26,7 @@ from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.limits import RemoteLimits
 from holdfast.client.schedules_remote import RemoteSchedules
+from holdfast.client.stalls import RemoteStalls
 from holdfast.client.streams import Streams
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import NOWHERE, Index, Instant, JobId, Position
@@ -77,6 +78,10 @@ class Retried(Struct):
     retried: int
 
 
+class Resumed(Struct):
+    was: str | None
+
+
 class Told(Struct):
     outcomes: list[bodies.Outcome]
 
@@ -120,6 +125,7 @@ class Remote:
         self._streams = Streams(self._http, f"{API}/watch", patience_s, self._told)
         self.limits = RemoteLimits(self._http, self._asked)
         self.effects = RemoteEffects(self._http, self._asked, self._post)
+        self.stalls = RemoteStalls(self._http, self._asked, self._post)
         self.reasons = RemoteReasons(self._http, self._asked)
         self.schedules = RemoteSchedules(self._http, self._asked, self._post)
 
@@ -266,6 +272,10 @@ class Remote:
     def refusals(self) -> dict[str, int]:
         text = self._asked(lambda: self._http.text(f"{API}/metrics"))
         return {code: int(float(number)) for code, number in REFUSED.findall(text)}
+
+    def resume(self, reason: str) -> bool:
+        body = bodies.Reason(reason=reason)
+        return self._post(f"{API}/log/resume", body, Resumed).was is not None
 
     # Whether it may be asked, and the end of it.
 

@@ -12,12 +12,13 @@ from holdfast.client.effects import OwedEffect
 from holdfast.client.errors import Refused
 from holdfast.client.explained import Explained
 from holdfast.client.limits import Limit, named
+from holdfast.client.stalls import Approved, StallFound
 from holdfast.client.ties import JobNamed, job_id_of
 from holdfast.core.ids import Index, JobId, parse_task_name
 from holdfast.core.owed import KINDS
 from holdfast.core.transactions import Transaction
 from holdfast.wire.amounts import Duration, duration_ms, text, wall_ms, whole
-from holdfast.wire.bodies import ChosenEffects, NewLimit
+from holdfast.wire.bodies import ChosenEffects, ChosenStalls, NewLimit
 from holdfast.wire.limits import changes_of
 from holdfast.wire.wanted import EFFECT_STATES, WantedEffects, effect_states
 
@@ -54,6 +55,10 @@ class Tending:
     def transactions(self, limit: int = 100) -> list[Transaction]:
         """What happened last, oldest first: each accepted command with what it made true."""
         return self._backend.transactions(limit)
+
+    def resume(self, reason: str = "") -> bool:
+        """Let a log work that was forked or salvaged; False where it was at work."""
+        return self._backend.resume(text(reason, "reason"))
 
     def refusals(self) -> dict[str, int]:
         """How often something was refused since the coordinator began, by reason code."""
@@ -102,6 +107,21 @@ class Tending:
         if not text(reason, "reason").strip():
             raise ValueError("say why they are given up: reason=… is recorded")
         return self._backend.effects.discard(_chosen(ids, sink, job, kind, every, reason))
+
+    # What hangs.
+
+    def stalls(self) -> list[StallFound]:
+        """What hangs, the oldest first: each with since when, why, and what to type about it."""
+        return self._backend.stalls.all()
+
+    def approve_stall(self, *ids: str, every: bool = False, reason: str = "") -> list[Approved]:
+        """End attempts that hang (`"12/3:2"`), or `every` one, within their budgets. What became of
+        each: a task that has moved on is left alone."""
+        if bool(ids) == every:
+            raise ValueError("name what hangs, such as '12/3:2', or every=True for all of it")
+        chosen = [text(each, "id") for each in ids]
+        body = ChosenStalls(ids=chosen, every=every, reason=text(reason, "reason"))
+        return self._backend.stalls.approve(body)
 
     # Why it is not running.
 

@@ -91,7 +91,7 @@ class Clockwork:
     def step(self, now: Instant) -> None:
         state = self._coordinator.state
         timers = state.schedule_timers
-        if not timers:
+        if not timers or state.suspended:
             return
         wall = self._coordinator.clock.wall()
         again: dict[str, Schedule] = {}
@@ -111,7 +111,7 @@ class Clockwork:
 
     def next_due(self) -> Instant:
         timers = self._coordinator.state.schedule_timers
-        if not timers:
+        if not timers or self._coordinator.state.suspended:
             return NEVER
         ahead = timers[0][0] - self._coordinator.clock.wall()
         # The wall clock may be set at any time, so it is looked at again and again.

@@ -87,7 +87,7 @@ class LiveCrew:
         able = [
             worker
             for worker in self.workers()
-            if self.is_granting and self.standing(worker) == OPEN
+            if self.is_granting and not self._state.suspended and self.standing(worker) == OPEN
         ]
         return self._exchanges.placement.outlook(able, guests=guests)
 
@@ -129,7 +129,9 @@ class NotedCrew:
         return CORDONED if told == OPEN and is_cordoned else told
 
     def outlook(self, guests: Iterable[Row] = ()) -> Outlook:
-        able = [worker for worker in self.workers() if self.standing(worker) == OPEN]
+        is_idle = bool(self._state.suspended)
+        open_to = (worker for worker in self.workers() if self.standing(worker) == OPEN)
+        able = [] if is_idle else list(open_to)
         aging = Aging(Settings().aging_ms)
         known = Known(self._state, self._now, self.workers(), self.paces, aging, self.tokens())
         return outlook_of(known, able, guests=guests)

@@ -242,7 +242,8 @@ class Deliveries:
         return deliveries
 
     def idempotency_key(self, owing: Owing) -> str:
-        return idempotency_key(self._state.log_id, owing.name, owing.position)
+        log_id = self._state.log_at(owing.position)
+        return idempotency_key(log_id, owing.name, owing.position)
 
     def concern(self, here: tuple[WorkerId, int]) -> bool:
         """Whether this incarnation has, or should have, something in hand."""

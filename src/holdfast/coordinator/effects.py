@@ -31,6 +31,7 @@ ORDER_MOST: Final = 10_000
 """So many entries are retried or discarded by one record."""
 
 Stands = Callable[[Owing], Standing]
+LogAt = Callable[[Position], str]
 
 
 def effect_view(owing: Owing, stands: Standing, wall: Wall) -> View:
@@ -85,10 +86,11 @@ class Settlement(Struct, frozen=True):
 
 
 def effect_detail(
-    past: Past, log_id: str, job: Job, name: DebtName, view: View | None, last: int
+    past: Past, log_at: LogAt, job: Job, name: DebtName, view: View | None, last: int
 ) -> View | None:
     """An entry with its body and its tries, read from the log; None where the task's commit has no
-    such entry. `view` is what memory tells, where it is still owed."""
+    such entry. `view` is what memory tells, where it is still owed, and `log_at` which log
+    wrote a position."""
     position = last_end(job, name.index)
     commit = None if position == NOWHERE else _commit_at(past, position, name)
     if commit is None:
@@ -100,7 +102,7 @@ def effect_detail(
     history, is_complete = tries_of(past, name, position, last)
     return {
         **(view or _settled_view(name, entry, position, history)),
-        "idempotency_key": idempotency_key(log_id, name, position),
+        "idempotency_key": idempotency_key(log_at(position), name, position),
         "committed_at": rfc3339(told.wall(told.record.at)),
         "body": body_of(entry),
         "body_bytes": len(entry.body),

@@ -12,7 +12,7 @@ from holdfast.coordinator.deliveries import Deliveries
 from holdfast.coordinator.leftovers import removable
 from holdfast.coordinator.placement import Placement
 from holdfast.coordinator.registry import Registry
-from holdfast.coordinator.reporting import ReadRecord, Reporting
+from holdfast.coordinator.reporting import ReadRecord, Reporting, foreign
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.seats import SendReply, Worker
 from holdfast.coordinator.settings import Settings
@@ -81,6 +81,9 @@ class Exchanges:
             return
         if worker.send is not None:
             self._reply(worker)
+        if exchange.log_id not in ("", self._coordinator.state.log_id):
+            self._disown(worker, exchange, send)
+            return
         if worker.says_news(exchange):
             self.registry.changed.add(worker.worker)
         worker.hear(exchange)
@@ -101,6 +104,16 @@ class Exchanges:
         # A renewal is told at once: a worker that does not hear of it must stop starting.
         worker.has_news = bool(reported or owed or stranger or renewed or worker.has_left)
         self._mind(worker)
+
+    def _disown(self, worker: Worker, exchange: Exchange, send: SendReply) -> None:
+        """Everything it tells is of another log: none of it is ours to judge. It hears so at once,
+        and is given nothing before it has let go of it."""
+        worker.hear(exchange)
+        worker.heard_at = worker.seen_at
+        worker.send = send
+        worker.held, worker.kept, worker.verdicts = NONE, (), foreign(exchange)
+        self._coordinator.refusals["lease_lost"] += len(worker.verdicts)
+        self._reply(worker)
 
     def _judge(self, worker: Worker, exchange: Exchange) -> bool:
         """Take in what happened to what a worker holds; whether its leases were renewed."""
@@ -149,7 +162,7 @@ class Exchanges:
         # First, and always: a sleeper whose time has come must not keep the engine awake.
         state.ready.wake(state.jobs, now)
         # What is owed goes before what is new.
-        parcels = self.deliveries.deal(now, self._may_deliver)
+        parcels = {} if state.suspended else self.deliveries.deal(now, self._may_deliver)
         for name, owed in parcels.items():
             worker = self.workers[name]
             worker.parcels = (*worker.parcels, *owed)
@@ -229,8 +242,10 @@ class Exchanges:
 
     def is_open(self, worker: Worker) -> bool:
         """Whether it may be given work."""
-        cordoned = worker.worker in self._coordinator.state.cordoned
-        return self.granting and not (worker.draining or worker.has_left or cordoned)
+        state = self._coordinator.state
+        cordoned = worker.worker in state.cordoned
+        idle = worker.draining or worker.has_left or cordoned or state.suspended
+        return self.granting and not idle
 
     def _may_deliver(self, worker: Worker) -> bool:
         """A cordon is about new work. What is owed can perhaps be done by this host alone."""
@@ -358,6 +373,7 @@ class Exchanges:
             worker.number, worker.verdicts, worker.stops, worker.recalls, worker.runs, who=who,
             good_ms=self._good_ms(worker), drain=self._must_drain(worker), kept=worker.kept,
             parcels=worker.parcels, removable=worker.removable,
+            log_id=self._coordinator.state.log_id,
         )  # fmt: skip
         worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
         worker.kept, worker.runs, worker.parcels, worker.removable = (), (), (), ()

@@ -36,6 +36,12 @@ _TROUBLED: Final = (
 )
 
 
+_STOPPING = e.TasksKilled | e.TasksUnschedulable | e.TasksSetAside | e.TasksPurged
+"""What ends a task without an attempt of it ending."""
+PURGED: Final = "purged"
+"""Why a task is KILLED that had been in quarantine until it was given up."""
+
+
 class Past(Protocol):
     """A state with the records that led to it: a folder read, or a log still being written."""
 
@@ -161,8 +167,8 @@ def _end_in(told: Told, job_id: str, index: int) -> Ended | None:
 def _thread_in(told: Told, job_id: str, index: int) -> Position:
     """Where the last attempt had ended of a task that this record stopped while it waited."""
     for event in told.record.events:
-        if isinstance(event, e.TasksKilled | e.TasksSetAside) and event.job_id == job_id:
-            for stopped in event.stopped:
+        if isinstance(event, _STOPPING) and event.job_id == job_id:
+            for stopped in event.all if isinstance(event, e.TasksPurged) else event.stopped:
                 if stopped.index == index:
                     return stopped.previous
     return NOWHERE
@@ -204,9 +210,12 @@ def _stopped(past: Past, job: Job, index: Index) -> str | None:
 
 def _stop_in(told: Told, job_id: str, index: int) -> str | None:
     for event in told.record.events:
-        if not isinstance(event, e.TasksKilled | e.TasksUnschedulable | e.TasksSetAside):
+        if not isinstance(event, _STOPPING) or event.job_id != job_id:
             continue
-        if event.job_id == job_id and any(s.first <= index <= s.last for s in event.spans):
+        if isinstance(event, e.TasksPurged):
+            if any(one.index == index for one in event.all):
+                return PURGED
+        elif any(s.first <= index <= s.last for s in event.spans):
             return event.reason if isinstance(event, e.TasksUnschedulable) else event.cause
     return None
 

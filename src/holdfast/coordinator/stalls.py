@@ -218,7 +218,7 @@ class Stalls:
     ) -> list[Stall]:
         known = self._exchanges.workers.get(key[0])
         worker = known if known is not None and known.incarnation == key[1] else None
-        heads = _heads(holder.leases.values())
+        heads = first_in_slots(holder.leases.values())
         found: list[Stall] = []
         for task in list(holder.leases.values()):
             leased_since = missing_since = NEVER
@@ -276,7 +276,7 @@ class Stalls:
                 yield stuck_sink(called(name), name.job_id, owing.debt.place, since, holder)
 
 
-def _heads(tasks: Iterable[Task]) -> set[LeaseId]:
+def first_in_slots(tasks: Iterable[Task]) -> set[LeaseId]:
     """The leases that are first in their slot and have not begun: nothing runs before them."""
     first: dict[int, Task] = {}
     for task in tasks:
@@ -289,3 +289,9 @@ def _heads(tasks: Iterable[Task]) -> set[LeaseId]:
 def _is_missing(worker: Worker, task: Task) -> bool:
     """Whether a worker that was heard of does not name an attempt that it had begun."""
     return task.started_at != NEVER and task.lease_id not in worker.known()
+
+
+def stalls_line(stalls: Stalls) -> str:
+    """How much hangs, in words; empty for nothing."""
+    told = [f"{count} {kind}" for kind, count in stalls.counts().items() if count]
+    return f"{', '.join(told)}: `holdfast stall list`" if told else ""

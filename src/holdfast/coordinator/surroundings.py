@@ -214,6 +214,7 @@ class Surroundings:
             circuit=self._state.circuits.get((FUNCTION, shape.circuit)),
             active=self._active(job, shape),
             is_granting=self._crew is None or self._crew.is_granting,
+            suspended=self._state.suspended,
             desks=self.desks,
             ties=tuple(self._ties(job)),
             fate=job.fate,

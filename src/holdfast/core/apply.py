@@ -10,10 +10,13 @@ from typing import Any, Final
 
 from holdfast.core import (
     apply_circuits,
+    apply_decided,
     apply_ends,
     apply_fleet,
     apply_jobs,
     apply_leases,
+    apply_lineage,
+    apply_operations,
     apply_owed,
     apply_schedules,
 )
@@ -96,6 +99,13 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.CircuitProbed: apply_circuits.probed,
     e.CircuitClosed: apply_circuits.closed,
     e.TasksSetAside: apply_ends.tasks_set_aside,
+    e.LogForked: apply_lineage.log_forked,
+    e.LogResumed: apply_lineage.log_resumed,
+    e.TasksPurged: apply_decided.tasks_purged,
+    e.OperationBegun: apply_operations.operation_begun,
+    e.OperationEnded: apply_operations.operation_ended,
+    e.TasksRestored: apply_operations.tasks_restored,
+    e.TaskForced: apply_decided.task_forced,
 }
 
 

@@ -16,7 +16,7 @@ from holdfast.core.events_circuits import (
     CircuitOpened,
     CircuitProbed,
 )
-from holdfast.core.events_decided import TasksSetAside
+from holdfast.core.events_decided import TaskForced, TasksPurged, TasksSetAside
 from holdfast.core.events_fleet import (
     EndpointRegistered,
     EndpointRemoved,
@@ -32,6 +32,8 @@ from holdfast.core.events_fleet import (
     WorkerCordoned,
     WorkerUncordoned,
 )
+from holdfast.core.events_lineage import LogForked, LogResumed
+from holdfast.core.events_operations import OperationBegun, OperationEnded, TasksRestored
 from holdfast.core.events_owed import (
     DeliveryFailed,
     EffectsDelivered,
@@ -117,7 +119,11 @@ __all__ = [
     "LeasesRearmed",
     "LimitCleared",
     "LimitSet",
+    "LogForked",
     "LogOpened",
+    "LogResumed",
+    "OperationBegun",
+    "OperationEnded",
     "Parked",
     "QueuePaused",
     "QueueResumed",
@@ -136,12 +142,15 @@ __all__ = [
     "Stopped",
     "TaskCommitted",
     "TaskDue",
+    "TaskForced",
     "TaskRescheduled",
     "TasksAdded",
     "TasksCompleted",
     "TasksDone",
     "TasksKilled",
+    "TasksPurged",
     "TasksQuarantined",
+    "TasksRestored",
     "TasksRetried",
     "TasksSetAside",
     "TasksUnschedulable",
@@ -212,6 +221,13 @@ AnyEvent = (
     | CircuitProbed
     | CircuitClosed
     | TasksSetAside
+    | LogForked
+    | LogResumed
+    | TasksPurged
+    | TaskForced
+    | OperationBegun
+    | OperationEnded
+    | TasksRestored
 )
 
 WithEnds = AttemptsReturned | TasksQuarantined | TasksKilled | TasksSetAside

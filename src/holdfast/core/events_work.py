@@ -254,20 +254,25 @@ class JobCancelled(Event, frozen=True, kw_only=True):
 
 
 class TasksUnschedulable(Event, frozen=True, kw_only=True):
-    """The scheduling deadline passed while these tasks waited."""
+    """The scheduling deadline passed while these tasks waited, or a person said so. `stopped`
+    names those that had attempts before, which only a person sends here."""
 
     job_id: JobId
     spans: tuple[Span, ...]
     reason: str
+    stopped: tuple[Stopped, ...] = ()
 
 
 class TaskRescheduled(Event, frozen=True, kw_only=True):
-    """A waiting task was given another earliest time; `not_before_wall` is a calendar instant."""
+    """A waiting task was given another earliest time; `not_before_wall` is a calendar instant.
+    `before` and `before_wall` are what they were until then, where that was noted."""
 
     job_id: JobId
     index: Index
     not_before: Instant
     not_before_wall: Instant
+    before: Instant = NEVER
+    before_wall: Instant = NEVER
 
 
 class TaskDue(Event, frozen=True, kw_only=True):

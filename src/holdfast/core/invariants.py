@@ -14,18 +14,28 @@ from typing import Final
 
 from holdfast.core.ids import NEVER, Instant, JobId, LeaseId, WorkerId, task_name
 from holdfast.core.invariants_circuits import circuits, retry_budgets
+from holdfast.core.invariants_lineage import lineage, suspension
 from holdfast.core.invariants_owed import commit_line, debts_agree, stored_results
 from holdfast.core.invariants_ties import gangs, ties
 from holdfast.core.job import BY_PERSON, Job, JobState, counts, job_state, only_owes
 from holdfast.core.shape import shape_of
+from holdfast.core.sound import CELLS
 from holdfast.core.state import State
-from holdfast.core.task import ASIDE, FRESH, KILLED_BY_LIMIT, Task, TaskState
+from holdfast.core.task import (
+    ASIDE,
+    FRESH,
+    GIVEN_UP,
+    GIVEN_UP_UNPLACED,
+    KILLED_BY_LIMIT,
+    Task,
+    TaskState,
+)
 from holdfast.core.violation import Finding, Violation, found
 from holdfast.core.watch import Watch
 
 __all__ = ["CHECKS", "Violation", "Watch", "check"]
 
-_CELLS: Final = bytes([*range(8), ASIDE, KILLED_BY_LIMIT])
+_BY_RULE: Final = (KILLED_BY_LIMIT, GIVEN_UP, GIVEN_UP_UNPLACED)
 _WITH_RECORD: Final = (ASIDE, TaskState.LEASED, TaskState.RUNNING, TaskState.COMMITTED)
 _TENURED: Final = (TaskState.LEASED, TaskState.RUNNING)
 
@@ -44,7 +54,7 @@ def one_state(state: State) -> Iterator[Finding]:
     The cell says which; a record exists for exactly the cells that need one and says the same.
     """
     for job in state.jobs.values():
-        strange = job.states.translate(None, _CELLS)
+        strange = job.states.translate(None, CELLS)
         if strange:
             yield job.job_id, f"cell {strange[0]} is no state of a task"
         wanted = sum(job.states.count(cell) for cell in _WITH_RECORD)
@@ -83,9 +93,9 @@ def _rolled_up(job: Job, tally: dict[TaskState, int], unfinished: int, active: i
         return JobState.FAILED
     if tally[TaskState.SUCCEEDED] == job.count and not job.cause:
         return JobState.SUCCEEDED
-    if tally[TaskState.UNSCHEDULABLE]:
+    if tally[TaskState.UNSCHEDULABLE] or job.states.count(GIVEN_UP_UNPLACED):
         return JobState.UNSCHEDULABLE
-    by_person = tally[TaskState.KILLED] - job.states.count(KILLED_BY_LIMIT)
+    by_person = tally[TaskState.KILLED] - sum(map(job.states.count, _BY_RULE))
     return JobState.KILLED if by_person or job.cause in BY_PERSON else JobState.FAILED
 
 
@@ -352,5 +362,7 @@ CHECKS: Final[dict[str, Callable[[State], Iterator[Finding]]]] = {
     "B5": retry_budgets,
     "F1": circuits,
     "T1": timetables,
+    "L8": lineage,
+    "L9": suspension,
 }
 """Every check by its name, so that a document can link to each and a test can miss none."""

@@ -6,10 +6,12 @@ log at that position.
 """
 
 from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, MutableSequence, Sequence
 from enum import StrEnum
 from itertools import repeat
+from operator import itemgetter
 from typing import Final, cast
 
 from msgspec import Struct
@@ -18,7 +20,15 @@ from holdfast.core.ids import NEVER, Index, Instant, JobId, Position
 from holdfast.core.owed import Stored
 from holdfast.core.placing import FAIL, After
 from holdfast.core.spec import JobSpec
-from holdfast.core.task import FRESH, KILLED_BY_LIMIT, STATE_OF_CELL, Task, TaskState
+from holdfast.core.task import (
+    FRESH,
+    GIVEN_UP,
+    GIVEN_UP_UNPLACED,
+    KILLED_BY_LIMIT,
+    STATE_OF_CELL,
+    Task,
+    TaskState,
+)
 
 
 class JobState(StrEnum):
@@ -132,7 +142,7 @@ def job_state(job: Job) -> JobState:
     states = job.states
     if states.count(TaskState.SUCCEEDED) == len(states) and not job.cause:
         return JobState.SUCCEEDED
-    if TaskState.UNSCHEDULABLE in states:
+    if TaskState.UNSCHEDULABLE in states or GIVEN_UP_UNPLACED in states:
         return JobState.UNSCHEDULABLE
     # A cancelled job that was still being fed may have no killed task to show for it.
     if TaskState.KILLED in states or job.cause in BY_PERSON:
@@ -146,7 +156,7 @@ def job_reason(job: Job) -> str:
         return INTERRUPTED
     if job.cause:
         return job.cause
-    if is_finished(job) and job.quarantined:
+    if is_finished(job) and (job.quarantined or GIVEN_UP in job.states):
         return "quarantined"
     return ""
 
@@ -180,6 +190,18 @@ RETRYABLE: Final = (TaskState.QUARANTINED, KILLED_BY_LIMIT, TaskState.UNSCHEDULA
 
 def retryable(job: Job, index: Index) -> bool:
     return job.states[index] in RETRYABLE
+
+
+def birth_of(job: Job, index: Index) -> Position:
+    """Where a task came to be: with its job, or with the items that were added later."""
+    place = bisect_right(job.chunks, index, key=itemgetter(0))
+    return job.chunks[place - 1][1] if place else job.position
+
+
+def let_go_of_payloads(job: Job) -> None:
+    """What a finished job ran with is kept only as long as a task of it may come back."""
+    if not any(cell in job.states for cell in RETRYABLE):
+        job.payloads, job.shared = None, b""
 
 
 def is_fresh_run(job: Job, indices: tuple[Index, ...]) -> bool:

@@ -25,6 +25,7 @@ UNTOLD: Final = "UNTOLD"
 
 WAITING, LEASED, RUNNING = (s.name for s in (TaskState(0), TaskState(1), TaskState(2)))
 COMMITTED, SUCCEEDED = TaskState.COMMITTED.name, TaskState.SUCCEEDED.name
+QUARANTINED = TaskState.QUARANTINED.name
 
 
 class Move(Struct, frozen=True):
@@ -163,6 +164,17 @@ def _set_aside(event: e.TasksSetAside, record: Record) -> Iterator[Move]:
     yield from _stopped(event, TaskState.QUARANTINED, record)
 
 
+def _purged(event: e.TasksPurged, record: Record) -> Iterator[Move]:
+    told: Details = {"cause": "purged"}
+    reason = record.reason or event.reason
+    sources = (
+        (TaskState.QUARANTINED, event.purged), (TaskState.UNSCHEDULABLE, event.unplaced),
+    )  # fmt: skip
+    for source, given_up in sources:
+        for one in given_up:
+            yield _one(event.job_id, one.index, source.name, TaskState.KILLED.name, reason, told)
+
+
 def _unschedulable(event: e.TasksUnschedulable, record: Record) -> Iterator[Move]:
     target = TaskState.UNSCHEDULABLE.name
     for span in event.spans:
@@ -183,6 +195,13 @@ def _retried(event: e.TasksRetried, record: Record) -> Iterator[Move]:
     former = [TaskState(number).name for number in event.former]
     for span, source in zip(event.spans, former or [UNTOLD] * len(event.spans), strict=True):
         reason = record.reason or "retried"
+        yield Move(event.job_id, span.first, span.last, source, WAITING, reason, told)
+
+
+def _restored(event: e.TasksRestored, record: Record) -> Iterator[Move]:
+    told: Details = {"generation": event.generation}
+    reason, source = record.reason or "restored", TaskState.KILLED.name
+    for span in event.spans:
         yield Move(event.job_id, span.first, span.last, source, WAITING, reason, told)
 
 
@@ -233,10 +252,12 @@ TELLERS: Final[dict[type[e.Event], Teller]] = {
     e.TasksQuarantined: _quarantined,
     e.TasksKilled: _killed,
     e.TasksSetAside: _set_aside,
+    e.TasksPurged: _purged,
     e.TasksUnschedulable: _unschedulable,
     e.TaskRescheduled: _rescheduled,
     e.TaskDue: _due,
     e.TasksRetried: _retried,
+    e.TasksRestored: _restored,
     e.EffectsDelivered: _delivered,
     e.DeliveryFailed: _undelivered,
     e.EffectsParked: _parked,

@@ -16,6 +16,8 @@ from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job
 from holdfast.core.lease import Holder
+from holdfast.core.lineage import Ancestor, log_at
+from holdfast.core.operation import Operation
 from holdfast.core.owed import Stored
 from holdfast.core.ready import ReadyQueue
 from holdfast.core.schedule import Schedule
@@ -70,7 +72,8 @@ class State:
     """`position` and `time` are those of the last record applied.
 
     Authority: jobs (with their tasks), keys, requests, tokens, cordoned, paused, limits,
-    schedules, circuits, retries_away, next_lease, next_job, epoch, log_id and snapshot_position.
+    schedules, circuits, operations, retries_away, next_lease, next_job, epoch, log_id, lineage,
+    suspended and snapshot_position. While `suspended` says why, nothing is given out.
     Index: endpoints, holders, ready, finished, open_jobs, timers, wall_timers, schedule_timers,
     spec_cache, and the ties between jobs: `dependents` has the blocked jobs that wait for a job,
     `awaited` those that wait for a task of it, `children` those that will end with it, and
@@ -80,6 +83,8 @@ class State:
 
     def __init__(self) -> None:
         self.log_id = ""
+        self.lineage: tuple[Ancestor, ...] = ()
+        self.suspended = ""
         self.epoch = 0
         self.position: Position = NOWHERE
         self.time: Instant = NEVER
@@ -95,6 +100,7 @@ class State:
         self.limits: dict[tuple[str, str], Limit] = {}
         self.schedules: dict[str, Schedule] = {}
         self.circuits: dict[CircuitKey, Circuit] = {}
+        self.operations: dict[str, Operation] = {}
         self.retries_away: dict[JobId, list[Instant]] = {}
 
         self.endpoints: dict[str, dict[LeaseId, Task]] = {}
@@ -119,6 +125,10 @@ class State:
         if job is None:
             raise BrokenInvariant(f"an event names job {job_id}, which does not exist")
         return job
+
+    def log_at(self, position: Position) -> str:
+        """The log that wrote this position: what an effect committed there is known by."""
+        return log_at(self.log_id, self.lineage, position)
 
     def holder(self, worker: WorkerId, incarnation: int) -> Holder:
         key = (worker, incarnation)

@@ -81,19 +81,31 @@ TRANSITIONS: Final[Mapping[TaskState, Mapping[type[e.Event], TaskState]]] = {
         e.TasksDone: TaskState.SUCCEEDED,
     },
     TaskState.SUCCEEDED: {},
-    TaskState.QUARANTINED: {e.TasksRetried: TaskState.WAITING},
-    # Only what a limit killed comes back; what a person killed stays (see the cells below).
-    TaskState.KILLED: {e.TasksRetried: TaskState.WAITING},
-    TaskState.UNSCHEDULABLE: {e.TasksRetried: TaskState.WAITING},
+    TaskState.QUARANTINED: {e.TasksRetried: TaskState.WAITING, e.TasksPurged: TaskState.KILLED},
+    # A retry brings back what a limit killed, an undo what a person did (see the cells below).
+    TaskState.KILLED: {
+        e.TasksRetried: TaskState.WAITING,
+        e.TasksRestored: TaskState.WAITING,
+    },
+    TaskState.UNSCHEDULABLE: {
+        e.TasksRetried: TaskState.WAITING,
+        e.TasksPurged: TaskState.KILLED,
+    },
 }
 
-# The cell: the state in the low three bits, and one bit for what the state alone does not tell.
+# The cell: the state in the low three bits, and two bits for what the state alone does not tell.
 FRESH: Final = 0
 ASIDE: Final = 8
 KILLED_BY_LIMIT: Final = 14
-STATE_OF_CELL: Final = bytes([*range(8), 0, 0, 0, 0, 0, 0, 6, 0])
+GIVEN_UP: Final = 22
+GIVEN_UP_UNPLACED: Final = 30
+STATE_OF_CELL: Final = bytes(
+    [*range(8), 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 6, 0]
+)
 """FRESH waits and never was leased; ASIDE waits and has a record; KILLED_BY_LIMIT was killed by a
-rule, not by a person, so that a retry of the job may send it back."""
+rule, not by a person, so that a retry of the job may send it back. GIVEN_UP was in quarantine until
+it was purged, and GIVEN_UP_UNPLACED was unschedulable: neither comes back, and neither changes how
+its job ended."""
 
 
 class Endpoint(Struct, frozen=True, array_like=True, gc=False):

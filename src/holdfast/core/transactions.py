@@ -19,6 +19,8 @@ from holdfast.core.placing import ALL_TASKS, After
 from holdfast.core.record import Record
 from holdfast.core.transactions_circuits import CIRCUITS
 from holdfast.core.transactions_fleet import FLEET
+from holdfast.core.transactions_lineage import LINEAGE
+from holdfast.core.transactions_operations import OPERATION_RENDERERS
 from holdfast.core.transactions_owed import OWED
 from holdfast.core.transactions_schedules import SCHEDULES
 
@@ -275,6 +277,16 @@ def _snapshot_installed(event: e.SnapshotInstalled, record: Record) -> Iterator[
     yield Action("snapshot_installed", LOG, details)
 
 
+def _tasks_purged(event: e.TasksPurged, record: Record) -> Iterator[Action]:
+    told: Details = {"reason": event.reason}
+    yield from ranges("task_purged", event.job_id, [(s.index, s.index, told) for s in event.all])
+
+
+def _task_forced(event: e.TaskForced, record: Record) -> Iterator[Action]:
+    told: Details = {"from": event.source, "to": event.target, "reason": event.reason}
+    yield Action("task_forced", task_name(event.job_id, event.index), told)
+
+
 RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     **FLEET,
     e.LogOpened: _log_opened,
@@ -290,6 +302,8 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     e.TasksQuarantined: _tasks_quarantined,
     e.TasksKilled: _tasks_killed,
     e.TasksSetAside: _tasks_set_aside,
+    e.TasksPurged: _tasks_purged,
+    e.TaskForced: _task_forced,
     e.JobCancelled: _job_cancelled,
     e.TasksUnschedulable: _tasks_unschedulable,
     e.TaskRescheduled: _task_rescheduled,
@@ -305,4 +319,6 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     **SCHEDULES,
     **OWED,
     **CIRCUITS,
+    **LINEAGE,
+    **OPERATION_RENDERERS,
 }

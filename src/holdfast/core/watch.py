@@ -29,7 +29,8 @@ from holdfast.core.seen import (
 )
 from holdfast.core.violation import Finding, Violation, found
 from holdfast.core.watch_circuits import CIRCUIT_JUDGES, SeenCircuit, retried, unguarded
-from holdfast.core.watch_decided import DECIDED_JUDGES
+from holdfast.core.watch_decided import DECIDED_JUDGES, unforced
+from holdfast.core.watch_lineage import LINEAGE_JUDGES, idle
 from holdfast.core.watch_owed import OWED_JUDGES, owes, unsettled
 from holdfast.core.watch_schedules import SCHEDULE_JUDGES, SeenSchedule
 
@@ -38,7 +39,7 @@ class Watch:
     """Feed it every record; it answers with what that record broke.
 
     It names J2, J3, J5 and J8, S3 to S7, C1 to C4, B2, B4 and B5, F1 and F2, G1, T2 to T4, and the
-    order of the log itself (L1, L2).
+    order of the log itself (L1, L2, L8, L9).
     After a violation it goes on from what the record claims, so one mistake is told once.
     """
 
@@ -53,6 +54,7 @@ class Watch:
         self.forgotten: dict[str, None] = {}
         self.schedules: dict[str, SeenSchedule] = {}
         self.circuits: dict[tuple[str, str], SeenCircuit] = {}
+        self.suspended = False
 
     def feed(self, position: Position, record: Record) -> tuple[Violation, ...]:
         violations = found("L1", partial(self._order, position, record))
@@ -66,6 +68,8 @@ class Watch:
         violations.extend(found("G1", partial(self._together, record)))
         violations.extend(found("C4", partial(unsettled, self, record)))
         violations.extend(found("F2", partial(unguarded, self, record)))
+        violations.extend(found("L9", partial(idle, self, record)))
+        violations.extend(found("J2", partial(unforced, self, record)))
         return tuple(violations)
 
     def _order(self, position: Position, record: Record) -> Iterator[Finding]:
@@ -392,4 +396,5 @@ JUDGES: Final[dict[type[e.Event], Judge]] = {
     **OWED_JUDGES,
     **CIRCUIT_JUDGES,
     **DECIDED_JUDGES,
+    **LINEAGE_JUDGES,
 }

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from holdfast.core import events as e
 from holdfast.core.ids import Instant, task_name
-from holdfast.core.seen import LEASED, RUNNING
+from holdfast.core.record import Record
+from holdfast.core.seen import LEASED, QUARANTINED, RUNNING, UNSCHEDULABLE
 from holdfast.core.violation import Finding
 
 ASIDE_FOR = ("operator", "dependency", "unknown")
@@ -39,6 +40,44 @@ def _waiting(watch: Any, event: e.TasksSetAside) -> Iterator[Finding]:
             yield from watch.move(event, event.job_id, index)
 
 
+def _purged(watch: Any, event: e.TasksPurged, at: Instant) -> Iterator[Finding]:
+    """J3: what is given up was waiting for an operator, and is never sent back."""
+    for source, given_up in ((QUARANTINED, event.purged), (UNSCHEDULABLE, event.unplaced)):
+        for one in given_up:
+            seen = watch.task(event.job_id, one.index)
+            if seen.state != source:
+                yield task_name(event.job_id, one.index), f"J3 it was given up from {seen.state}"
+            yield from watch.move(event, event.job_id, one.index)
+            seen.by_person = True
+
+
+def unforced(watch: Any, record: Record) -> Iterator[Finding]:
+    """J2: a task that was forced is where the record says, by the events beside it."""
+    for event in record.events:
+        if isinstance(event, e.TaskForced):
+            seen, name = watch.task(event.job_id, event.index), task_name(event.job_id, event.index)
+            if seen.state != event.target or event.source == event.target:
+                yield name, f"it was forced from {event.source} to {event.target}: {seen.state}"
+
+
+def _restored(watch: Any, event: e.TasksRestored, at: Instant) -> Iterator[Finding]:
+    """J3: what a person stopped comes back only in a new generation, and never once it had
+    committed."""
+    job = watch.jobs[event.job_id]
+    if event.generation != job.generation + 1:
+        yield event.job_id, f"J3 generation {event.generation} follows {job.generation}"
+    job.generation, job.retry_dues = event.generation, []
+    for span in event.spans:
+        for index in range(span.first, span.last + 1):
+            seen, name = watch.task(event.job_id, index), task_name(event.job_id, index)
+            if (event.job_id, index) in watch.crossed or not seen.by_person:
+                yield name, "J3 it was restored though nobody had stopped it"
+            yield from watch.move(event, event.job_id, index)
+            seen.failures, seen.losses, seen.by_person = 0, 0, False
+
+
 DECIDED_JUDGES: Final[dict[type[e.Event], Callable[[Any, Any, Instant], Iterator[Finding]]]] = {
     e.TasksSetAside: _set_aside,
+    e.TasksPurged: _purged,
+    e.TasksRestored: _restored,
 }

@@ -92,6 +92,10 @@ CODES: Final[Mapping[str, Code]] = {
         "As many tasks with one of its keys have started as may in a span of time.",
         "It runs when the span has passed, or when the limit is raised.",
     ),
+    "log_suspended": Code(
+        "The log was forked or salvaged, and gives nothing out before somebody has looked at it.",
+        "It runs when the log is resumed.",
+    ),
     "server_leaving": Code(
         "The server is being stopped and gives nothing out.",
         "It runs when a server is started again.",

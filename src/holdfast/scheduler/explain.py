@@ -92,6 +92,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     pause: Pause | None = None
     active: int = 0
     is_granting: bool = True
+    suspended: str = ""
     desks: tuple[Desk, ...] | None = ()
     worker: str = ""
     since: Instant = NEVER
@@ -267,6 +268,11 @@ def _bounds(here: Situation) -> Iterable[Reason]:
             command=f"holdfast task list {here.job_id} --state leased,running",
         )
     yield from _limits(here)
+    if here.suspended:
+        said = f"the log is suspended since its {here.suspended}: nothing is given out"
+        yield Reason(
+            code="log_suspended", sentence=sentence(said), command="holdfast log resume"
+        )
     if not here.is_granting:
         said = "the server is leaving and gives nothing out; the next one does"
         yield Reason(code="server_leaving", sentence=sentence(said))

@@ -68,7 +68,7 @@ class Held(Struct, frozen=True, kw_only=True):
     """An attempt as it is known where it is watched. `told_at` is when it said last how far it is,
     `missing_since` from when on its worker does not name it though it had begun, `leased_since`
     from when on it is first in its slot and has not begun. `watched_since`: what happened before
-    could not be heard here."""
+    could not be heard here. Without `hears_progress` nobody knows what it said."""
 
     task: Task
     spec: JobSpec
@@ -78,6 +78,7 @@ class Held(Struct, frozen=True, kw_only=True):
     missing_since: Instant = NEVER
     leased_since: Instant = NEVER
     watched_since: Instant = NEVER
+    hears_progress: bool = True
 
 
 class _Suspicion(Struct, frozen=True):
@@ -125,6 +126,8 @@ def _suspicions(held: Held) -> Iterator[_Suspicion]:
     if held.missing_since != NEVER:
         why = f"worker {task.worker} is there and does not name it any more"
         yield _Suspicion(LEASE_AGE, held.missing_since, patience_ms, why)
+    if not held.hears_progress:
+        return
     # A command is watched by what it prints, and only its worker sees that.
     is_asked = bool(spec.stall_ms) and spec.kind != COMMAND
     if held.told_at != NEVER or is_asked:

@@ -14,12 +14,14 @@ from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.placement import MOST_PICKS
 from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.recovery import opening, recover
+from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.stalls import Stalls
-from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.coordinator.ticker import PRESENCES_A_TERM, Rounds, Ticker
 from holdfast.coordinator.turns import Hook
 from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
+from holdfast.core.decide.circuits import next_half_open
 from holdfast.core.decision import Decision
 from holdfast.core.errors import BrokenInvariant, LogFailed
 from holdfast.core.freeze import fingerprint, freeze, thaw
@@ -47,6 +49,7 @@ class Service:
         aging_ms: int = Settings().aging_ms,
         sinks: Mapping[str, AnySink] | None = None,
         most_picks: int = MOST_PICKS,
+        results: Results | None = None,
         settings: Settings | None = None,
     ) -> None:
         self.clock = clock
@@ -56,6 +59,7 @@ class Service:
         self.aging_ms = aging_ms
         self.sinks = dict(sinks or {})
         self.most_picks = most_picks
+        self.results = results
         self.settings = settings or Settings()
         self.writing = False
         self.log = MemoryLog()
@@ -98,6 +102,18 @@ class Service:
         dues = [hook.next_due() for hook in self._hooks()]
         return min((due for due in dues if due), default=Instant(0))
 
+    def next_event(self) -> Instant:
+        """`next_due` for whoever alone moves the wall clock: it is not looked at in between."""
+        state, now, wall = self.coordinator.state, self.clock.now(), self.clock.wall()
+        calendars = (state.schedule_timers, state.wall_timers)
+        dues = [now + max(timers[0][0] - wall, 1) for timers in calendars if timers]
+        dues += [timers[0][0] for timers in (state.timers,) if timers]
+        dues += [self._rounds.next_due(), self.stalls.next_due(), next_half_open(state)]
+        leased = [holder.soonest for holder in state.holders.values() if holder.soonest != NEVER]
+        if leased:
+            dues += [min(leased), now + self.term_ms // PRESENCES_A_TERM]
+        return Instant(min((due for due in dues if due != NEVER), default=NEVER))
+
     def _hooks(self) -> tuple[Hook, ...]:
         return (self._ticker, self.stalls, self._clockwork, self._rounds)
 
@@ -111,6 +127,12 @@ class Service:
         decision = self.do(command)
         self.coordinator.answer(lambda: answer(decision), lambda error: None)
         return decision
+
+    def set_sinks(self, sinks: Mapping[str, AnySink]) -> None:
+        """These are the sinks from now on, after crashes too."""
+        self.sinks = dict(sinks)
+        settings = structs.replace(self.settings, aging_ms=self.aging_ms, sinks=self.sinks)
+        self.exchanges.adjust(settings)
 
     def record(self, position: Position) -> Record:
         pending = self.coordinator.pending_record(position)
@@ -159,15 +181,16 @@ class Service:
 
     def _begin(self, state: State) -> None:
         self.coordinator = Coordinator(state, self.clock, self.dice, term_ms=self.term_ms)
-        self.exchanges = Exchanges(self.coordinator, self.record, term_ms=self.term_ms)
-        settings = structs.replace(self.settings, aging_ms=self.aging_ms, sinks=self.sinks)
-        self.exchanges.adjust(settings)
+        self.exchanges = Exchanges(
+            self.coordinator, self.record, term_ms=self.term_ms, results=self.results
+        )
+        self.set_sinks(self.sinks)
         self.exchanges.placement.most_picks = self.most_picks
         unplaced = Unplaced(self.coordinator, self.exchanges)
         self._ticker = Ticker(
             self.coordinator, keep_finished=self.keep_finished, unplaced=unplaced
         )
-        self.stalls = Stalls(self.coordinator, self.exchanges, settings)
+        self.stalls = Stalls(self.coordinator, self.exchanges, self.settings)
         self._clockwork = Clockwork(self.coordinator)
         self._rounds = Rounds(self.coordinator, self.exchanges)
         command = opening(self.log.log_id, self.log.epoch, 0, self.term_ms)

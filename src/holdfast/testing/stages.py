@@ -160,6 +160,27 @@ def _quarantined() -> Stage:
     return stage
 
 
+def _set_aside() -> Stage:
+    stage = _aside()
+    stage.world.did(c.SetAside(job_id=JOB, indices=(Index(0),), note="by hand"))
+    stage.state = TaskState.QUARANTINED
+    return stage
+
+
+def _given_up() -> Stage:
+    stage = _quarantined()
+    stage.world.did(c.PurgeTasks(job_id=JOB, indices=(Index(0),), reason="old"))
+    stage.state = TaskState.KILLED
+    return stage
+
+
+def _given_up_unplaced() -> Stage:
+    stage = _unschedulable()
+    stage.world.did(c.PurgeTasks(job_id=JOB, indices=(Index(0),), reason="old"))
+    stage.state = TaskState.KILLED
+    return stage
+
+
 def _killed_by_person() -> Stage:
     stage = _running()
     stage.world.did(c.KillJob(job_id=JOB, reason="enough"))
@@ -254,6 +275,9 @@ STAGES: Final[dict[str, Callable[[], Stage]]] = {
     "succeeded": _succeeded,
     "succeeded in an interrupted job": _interrupted,
     "quarantined": _quarantined,
+    "set aside": _set_aside,
+    "given up": _given_up,
+    "given up, never placed": _given_up_unplaced,
     "killed by a person": _killed_by_person,
     "killed by a limit": _killed_by_limit,
     "killed by its dependency": _killed_by_dependency,

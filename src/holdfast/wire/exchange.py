@@ -15,11 +15,16 @@ from holdfast.wire.delivery import Bounced, DebtName, Origin, Parcel
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 """What a verdict says. Final, each of them."""
 
+ANOTHER_LOG = "another log"
+"""Why a lease is lost that was granted by the log from which this one was forked, or by any other
+that the worker has worked for."""
+
 NOT_STORED = "not_stored"
 """The code of the no to an exchange with a large result that has to be brought first, or again:
 nothing of it was taken, and the very same may be sent after that."""
 
 __all__ = [
+    "ANOTHER_LOG",
     "COMMITTED",
     "LEASE_LOST",
     "NOT_STORED",
@@ -148,7 +153,9 @@ class Exchange(Struct, frozen=True, array_like=True):
     there, nothing will, and its name is free. `delivered` and `bounced` say what became of
     deliveries, and of blocks that tasks ran after their commits; `carrying` are those it still has
     in hand. `progress` is where attempts stand that said so. `leftovers` are attempts whose staged
-    files lie about on the worker's machine: the reply says which of them nobody is owed.
+    files lie about on the worker's machine: the reply says which of them nobody is owed. `log_id`
+    names the log of the replies so far, and so of all that is held and carried; empty before the
+    first one, and from workers that do not know of it.
     """
 
     worker: WorkerId
@@ -171,6 +178,7 @@ class Exchange(Struct, frozen=True, array_like=True):
     carrying: tuple[DebtName, ...] = ()
     progress: tuple[Progress, ...] = ()
     leftovers: tuple[Origin, ...] = ()
+    log_id: str = ""
 
 
 def is_empty(exchange: Exchange) -> bool:
@@ -205,7 +213,8 @@ class Reply(Struct, frozen=True, array_like=True):
     started, for as long as replies say so. `kept`: results in this exchange that belong to gangs
     and are neither accepted nor lost before the last of the gang has come. The worker goes on
     holding them, tells them again when it is asked who it is, and hears of each as of a stop.
-    `parcels` are entries to deliver. `removable` answers `leftovers`.
+    `parcels` are entries to deliver. `removable` answers `leftovers`. `log_id` names the log that
+    answers: where it is another than before, whatever the worker holds or carries is lost.
     """
 
     number: int
@@ -220,3 +229,4 @@ class Reply(Struct, frozen=True, array_like=True):
     kept: tuple[LeaseId, ...] = ()
     parcels: tuple[Parcel, ...] = ()
     removable: tuple[LeaseId, ...] = ()
+    log_id: str = ""

@@ -27,6 +27,7 @@ from holdfast.wire.exchange import (
     is_empty,
 )  # fmt: skip
 from holdfast.worker.authority import SIGNS_A_TERM, Authority
+from holdfast.worker.bounds import too_large, within_bounds
 from holdfast.worker.early import EarlyCommits
 from holdfast.worker.executor import Executor, Harvest, Running
 from holdfast.worker.parcels import Parcels
@@ -71,6 +72,7 @@ class Agent:
         self._has_lapsed = False
         self._number = 0
         self._seen = 0
+        self._log_id = ""
         self._under_way: Exchange | None = None
         self._held: dict[LeaseId, Run] = {}
         self._told: set[LeaseId] = set()
@@ -117,7 +119,7 @@ class Agent:
             self._told &= held.keys()
         self._must_speak = False
         self._authority.sent(self._number, now_ms)
-        done = self._done_within_bounds()
+        done = within_bounds(self._done, self._report_bytes)
         # What has a result that does not fit this time is still ours.
         unsent = [report.lease_id for report in self._done[len(done) :]]
         lingering = tuple(it for it in self.executor.lingering() if it.lease_id not in unsent)
@@ -140,6 +142,7 @@ class Agent:
             *self.parcels.tell(now_ms),
             tuple(self._early.progress.values()),
             self.parcels.asking,
+            self._log_id,
         )
         return self._under_way
 
@@ -195,6 +198,8 @@ class Agent:
             self._give_back()
             self.parcels.give_back()
         self.is_drained = reply.drain
+        if reply.log_id not in ("", self._log_id):
+            self._leave_log(reply.log_id, now_ms)
         if reply.recalls:
             self.executor.recall(frozenset(reply.recalls))
         if self._authority.term_ms:
@@ -204,6 +209,17 @@ class Agent:
         self._begin_durable_starts(reply.number, may_start=may_start)
         for run in reply.runs:
             self._take_up(run, may_start=may_start)
+
+    def _leave_log(self, other: str, now_ms: int) -> None:
+        """Another log answers, which knows nothing of what we have: all of it is lost."""
+        former, self._log_id = self._log_id, other
+        if former:
+            self.refused += len(self._done)
+            for lease_id in (*self._held, *self._kept):
+                self._drop(lease_id)
+            self._early.leave_log(now_ms)
+            self.parcels.leave_log(self._done)
+            self._done, self._failed, self._released = [], [], []
 
     def make_smaller(self, told: Exchange) -> None:
         """That exchange was too large to be taken: say less at a time, and where one result alone
@@ -217,12 +233,7 @@ class Agent:
             return
         report = self._done.pop(0)
         self._early.refuse(report.lease_id, "its result is larger than the server takes")
-        self._failed.append(
-            Failed(
-                report.job_id, report.index, report.lease_id, report.ran_ms, "failed",
-                f"its result of {whole} bytes is larger than the server takes", "", None,
-            )
-        )  # fmt: skip
+        self._failed.append(too_large(report, whole))
 
     def next_due(self, now_ms: int) -> int:
         """When `step` has something to do that no event announces; zero for never.
@@ -312,16 +323,6 @@ class Agent:
             index = next(item.index for item in run.items if item.lease_id == lease_id)
             self._released.append(Released(run.job_id, index, lease_id, False))
         self._starting.clear()
-
-    def _done_within_bounds(self) -> list[Done]:
-        if not self._report_bytes:
-            return self._done
-        total = 0
-        for count, report in enumerate(self._done):
-            total += len(report.result) + sum(len(entry.body) for entry in report.owed)
-            if total > self._report_bytes and count:
-                return self._done[:count]
-        return self._done
 
     def _take_up(self, run: Run, *, may_start: bool) -> None:
         self._held.update(dict.fromkeys([item.lease_id for item in run.items], run))

@@ -11,7 +11,7 @@ from typing import Any, Final
 from holdfast.core.ids import LeaseId
 from holdfast.core.owed import DebtName
 from holdfast.wire.delivery import Bounced
-from holdfast.wire.exchange import COMMITTED, Done, Exchange, Progress, Verdict
+from holdfast.wire.exchange import ANOTHER_LOG, COMMITTED, Done, Exchange, Progress, Verdict
 from holdfast.worker.executor import Executor, Harvest, Left
 from holdfast.worker.lanes import GIVEN_UP
 from holdfast.worker.parcels import Parcels
@@ -88,6 +88,12 @@ class EarlyCommits:
         if self._over.pop(lease_id, None) is None:
             self._refused[lease_id] = now_ms + LOST_GRACE_MS
             self._executor.answer(lease_id, why)
+
+    def leave_log(self, now_ms: int) -> None:
+        """Another log answers: nobody will commit what was asked for."""
+        for lease_id in list(self._asking):
+            self.refuse(lease_id, ANOTHER_LOG, now_ms)
+        self.progress.clear()
 
     def dues(self) -> Iterable[int]:
         return self._refused.values()

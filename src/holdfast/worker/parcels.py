@@ -7,10 +7,12 @@ is named in every exchange, so that the coordinator knows whose turn it still is
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec import structs
+
 from holdfast.core.owed import FILE
 from holdfast.wire.delivery import Bounced, DebtName, Origin, Parcel
 from holdfast.wire.exchange import COMMITTED, Done, Exchange, Reply
-from holdfast.worker.delivering import GIVEN_BACK, Deliverer
+from holdfast.worker.delivering import GIVEN_BACK, Deliverer, Settled
 from holdfast.worker.leftovers import Leftovers
 from holdfast.worker.placing import forget_receipts
 from holdfast.worker.sinks.outlet import untried
@@ -22,6 +24,7 @@ LOOK_AGAIN_MS: Final = 60_000
 SIGN_MS: Final = 3_000
 """How often a worker that carries something says so, though it has nothing new to say."""
 TOLD_MAX: Final = 5_000
+STILL_CARRIED: Final = "it is still under way here for another log"
 
 
 class Parcels:
@@ -43,6 +46,8 @@ class Parcels:
         self._blocks: dict[DebtName, None] = {}
         # Bodies of staged files: when their names are known to be given, the receipts go.
         self._placing: dict[DebtName, bytes] = {}
+        # What is carried for a log that answers no more: nobody is told what becomes of it.
+        self._foreign: set[DebtName] = set()
         self._told_at = 0
         # Whether a harvest may bring anything: most workers never deliver.
         self._is_active = False
@@ -59,10 +64,40 @@ class Parcels:
             elif not may_start:
                 self._bounced += [untried(each, GIVEN_BACK) for each in parcel.deliveries]
             else:
-                if parcel.kind == FILE:
-                    self._placing.update({each.name: each.body for each in parcel.deliveries})
-                self._deliverer.give((parcel,))
-                self._is_active = True
+                self._give(parcel, self._deliverer)
+
+    def _give(self, parcel: Parcel, deliverer: Deliverer) -> None:
+        """What is still under way for another log has to end first: it comes again."""
+        mine = tuple(each for each in parcel.deliveries if each.name not in self._foreign)
+        if len(mine) < len(parcel.deliveries):
+            foreign = (each for each in parcel.deliveries if each.name in self._foreign)
+            self._bounced += [untried(each, STILL_CARRIED) for each in foreign]
+            parcel = structs.replace(parcel, deliveries=mine)
+        if parcel.kind == FILE:
+            self._placing.update({each.name: each.body for each in mine})
+        if mine:
+            deliverer.give((parcel,))
+            self._is_active = True
+
+    def leave_log(self, untold: Iterable[Done]) -> None:
+        """Another log answers: it neither knows what is carried nor wants to hear of it."""
+        for report in untold:
+            discard_entries(report.owed)
+        self.give_back()
+        self._foreign.update(self._carrying())
+        self._delivered, self._bounced = [], []
+        self._blocks.clear()
+        self._placing.clear()
+
+    def _ours(self, settled: Settled) -> Settled:
+        """Without what was carried for another log."""
+        if not self._foreign:
+            return settled
+        delivered = [name for name in settled.delivered if name not in self._foreign]
+        bounced = [each for each in settled.bounced if each.name not in self._foreign]
+        self._foreign.difference_update(settled.delivered)
+        self._foreign.difference_update(each.name for each in settled.bounced)
+        return Settled(delivered, bounced)
 
     def gather(self, now_ms: int) -> None:
         """Take in what has ended since, and see now and then what lies about."""
@@ -71,7 +106,7 @@ class Parcels:
             self._look_at = now_ms + (LOOK_AGAIN_MS if self._asking else LOOK_MS)
         if self._deliverer is None or not self._is_active:
             return
-        settled = self._deliverer.harvest()
+        settled = self._ours(self._deliverer.harvest())
         self._is_active = bool(self._deliverer.next_due())
         self._delivered += settled.delivered
         self._bounced += settled.bounced
@@ -89,11 +124,11 @@ class Parcels:
 
     def delivered(self, name: DebtName) -> None:
         self._blocks.pop(name, None)
-        self._delivered.append(name)
+        self._delivered += self._ours(Settled([name], [])).delivered
 
     def bounce(self, bounced: Bounced) -> None:
         self._blocks.pop(bounced.name, None)
-        self._bounced.append(bounced)
+        self._bounced += self._ours(Settled([], [bounced])).bounced
 
     # What is told.
 
@@ -152,7 +187,7 @@ class Parcels:
     def finish(self, grace_ms: int) -> None:
         """Have everything that is left told."""
         if self._deliverer is not None:
-            settled = self._deliverer.close(grace_ms)
+            settled = self._ours(self._deliverer.close(grace_ms))
             self._delivered += settled.delivered
             self._bounced += settled.bounced
 
@@ -161,4 +196,4 @@ class Parcels:
 
     def _carrying(self) -> tuple[DebtName, ...]:
         carried = () if self._deliverer is None else self._deliverer.carrying()
-        return (*carried, *self._blocks)
+        return (*(name for name in carried if name not in self._foreign), *self._blocks)

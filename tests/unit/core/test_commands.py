@@ -103,6 +103,11 @@ def commands_for(stage: Stage) -> dict[str, c.Command]:
         "reschedule": c.RescheduleTask(job_id=JOB, index=FIRST, delay_ms=5),
         "retry": c.RetryTasks(job_id=JOB, indices=(FIRST,)),
         "retry all": c.RetryTasks(job_id=JOB),
+        "set aside": c.SetAside(job_id=JOB, indices=(FIRST,)),
+        "purge": c.PurgeTasks(job_id=JOB, indices=(FIRST,), reason="old"),
+        "force to wait": c.ForceTask(
+            job_id=JOB, index=FIRST, target="WAITING", reason="by hand"
+        ),
         **owed_commands(DebtName(JOB, FIRST, 0)),
         "snapshot": c.InstallSnapshot(at_position=Position(1), state_hash="x"),
         "settle": c.SettleTies(jobs=(JOB,)),
@@ -176,6 +181,7 @@ BLOCKED = ("fresh in a blocked job", "aside in a blocked job")
 GANG = ("fresh in a gang", "leased in a gang", "running in a gang")
 LONE = tuple(name for name in STAGES if name not in GANG)
 
+FOR_GOOD = ("killed by a person", "given up", "given up, never placed")
 COMES_BACK = (TaskState.QUARANTINED, TaskState.KILLED, TaskState.UNSCHEDULABLE)
 
 # Where a command about a task may change something, said a second time and by hand: the states,
@@ -198,15 +204,18 @@ ALLOWED: dict[str, tuple[tuple[TaskState, ...], tuple[str, ...]]] = {
     "kill job": ((W_, L_, R_), ()),
     "kill task": ((W_, L_, R_), GANG),
     "reschedule": ((W_,), ()),
-    "retry": (COMES_BACK, ("killed by a person",)),
-    "retry all": (COMES_BACK, ("killed by a person",)),
+    "retry": (COMES_BACK, FOR_GOOD),
+    "retry all": (COMES_BACK, FOR_GOOD),
+    "set aside": ((W_, L_, R_), ()),
+    "purge": ((TaskState.QUARANTINED, TaskState.UNSCHEDULABLE), ()),
+    "force to wait": ((L_, R_, *COMES_BACK), FOR_GOOD),
     "confirm": ((C_,), ()),
     "fail delivery": ((C_,), ("committed, its entry parked",)),
     "fail delivery for good": ((C_,), ("committed, its entry parked",)),
     "park": ((C_,), ("committed, its entry parked",)),
     "retry effect": ((C_,), ("committed, owing one", "committed, owing two", IN_BLOCK)),
     "discard": ((C_,), (IN_BLOCK,)),
-    "retry under other terms": (COMES_BACK, ("killed by a person",)),
+    "retry under other terms": (COMES_BACK, FOR_GOOD),
     "retry as another job": ((), ()),
     "settle": ((), ()),
     "submit again": ((), ()),

@@ -11,6 +11,7 @@ import pytest
 from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
+from holdfast.core.lineage import Hole
 from holdfast.core.owed import Entry, Stored
 from holdfast.core.placing import After, Constraint, Placing
 from holdfast.core.record import Record, decode_record, encode_record
@@ -21,7 +22,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "events.json"
 PARTS: tuple[type[msgspec.Struct], ...] = (
     Record, JobSpec, RetryPolicy, Placing, Constraint, After, Definition, Timing,
     e.Span, e.Start, e.Commit, e.End, e.Stopped, e.Settled, e.Parked, Entry, Stored, RetryBudget,
-    CircuitPolicy,
+    CircuitPolicy, Hole,
 )  # fmt: skip
 SAMPLES: dict[type, Any] = {
     JobSpec: JobSpec(name="n", kind="k", target="t"),
@@ -43,6 +44,7 @@ SAMPLES: dict[type, Any] = {
     Entry: Entry("effect", "mail", "ann", b"dear"),
     e.Settled: e.Settled(Index(3), 1),
     e.Parked: e.Parked(Index(3), 1, 20, "no answer"),
+    Hole: Hole("wal/1.seg", 4096, 7, 9, "the frame's checksum does not match"),
 }  # fmt: skip
 
 

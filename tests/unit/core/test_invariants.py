@@ -15,6 +15,7 @@ from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import CHECKS, check
 from holdfast.core.job import Job
 from holdfast.core.line import Line
+from holdfast.core.lineage import Ancestor
 from holdfast.core.owed import Debt, Stored
 from holdfast.core.schedule import Definition, Schedule, Timing
 from holdfast.core.shape import shape_of
@@ -235,6 +236,18 @@ PLANTED: dict[str, tuple[str, str, Break]] = {
     "a circuit of the future": ("F1", "fresh", a_circuit(failures=1, since=Instant(10**12))),
     "a closed circuit on trial": (
         "F1", "fresh", a_circuit(failures=1, probe=Probe(JOB, Index(0), LeaseId(1)))
+    ),
+    "an ancestor of the future": (
+        "L8", "fresh", lambda s, job: setattr(s, "lineage", (Ancestor("old", Position(99)),))
+    ),
+    "a log that is its own ancestor": (
+        "L8", "fresh", lambda s, job: setattr(s, "lineage", (Ancestor("log", Position(1)),))
+    ),
+    "a log suspended without a fork": (
+        "L8", "fresh", lambda s, job: setattr(s, "suspended", "fork")
+    ),
+    "a lease of a suspended log": (
+        "L9", "running", lambda s, job: setattr(s, "suspended", "fork")
     ),
     "a circuit under another name": ("F1", "fresh", a_circuit(name="other", failures=1)),
 }

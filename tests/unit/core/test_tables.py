@@ -18,6 +18,7 @@ from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, LeaseId, Position, WorkerId
 from holdfast.core.job import state_of
 from holdfast.core.lease import LeaseState
+from holdfast.core.lineage import Hole
 from holdfast.core.schedule import Definition, Timing
 from holdfast.core.seen import MOVES
 from holdfast.core.spec import JobSpec
@@ -72,6 +73,14 @@ def put_aside(*ends: e.End, spans: tuple[e.Span, ...] = ()) -> e.TasksSetAside:
     )
 
 
+def a_purge(stage: Stage) -> e.TasksPurged:
+    ends = stage.world.state.jobs[JOB].ends or (NOWHERE,)
+    named = (e.Stopped(Index(0), Position(ends[0])),)
+    if stage.state is TaskState.UNSCHEDULABLE:
+        return e.TasksPurged(job_id=JOB, purged=(), unplaced=named, reason="x")
+    return e.TasksPurged(job_id=JOB, purged=named, unplaced=(), reason="x")
+
+
 def a_setting_aside(stage: Stage) -> e.TasksSetAside:
     return put_aside(spans=ONE) if stage.state is TaskState.WAITING else put_aside(an_end(stage))
 
@@ -108,12 +117,16 @@ TASK_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
     e.TasksQuarantined: lambda stage: e.TasksQuarantined(job_id=JOB, ends=(an_end(stage),)),
     e.TasksKilled: a_kill,
     e.TasksSetAside: a_setting_aside,
+    e.TasksPurged: a_purge,
     e.TasksUnschedulable: lambda _: e.TasksUnschedulable(job_id=JOB, spans=ONE, reason=""),
     e.TaskRescheduled: lambda _: e.TaskRescheduled(
         job_id=JOB, index=Index(0), not_before=NEVER, not_before_wall=NEVER
     ),
     e.TaskDue: lambda _: e.TaskDue(job_id=JOB, index=Index(0)),
     e.TasksRetried: lambda _: e.TasksRetried(job_id=JOB, generation=2, spans=ONE),
+    e.TasksRestored: lambda _: e.TasksRestored(
+        job_id=JOB, generation=2, spans=ONE, items=(b"item",), shared=b""
+    ),
 }
 
 # What may befall a task with or without an attempt, told of its attempt.
@@ -140,6 +153,14 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
     e.LeasesRearmed: lambda stage: e.LeasesRearmed(until=Instant(stage.world.now + 10**6)),
     e.JobCancelled: lambda _: e.JobCancelled(job_id=JOB, cause="cancelled", reason=""),
     e.JobDue: lambda _: e.JobDue(job_id=JOB),
+    e.TaskForced: lambda _: e.TaskForced(
+        job_id=JOB, index=Index(0), source="LEASED", target="WAITING", reason=""
+    ),
+    e.OperationBegun: lambda _: e.OperationBegun(
+        operation_id="op-9", verb="cancel_jobs", request=b"", digest=b"", key="", asked_by="ann",
+        reason="", total=1, undoes="",
+    ),
+    e.OperationEnded: lambda _: e.OperationEnded(operation_id="op-9", outcomes=(("jobs", 1),)),
     e.WorkerLost: lambda _: e.WorkerLost(worker=WORKER, incarnation=1, error=""),
     e.JobsForgotten: lambda _: e.JobsForgotten(job_ids=(JOB,)),
     e.KeysForgotten: lambda _: e.KeysForgotten(keys=("no such key",)),
@@ -153,6 +174,12 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
         kind="function", name="work", job_id=JOB, index=Index(0), lease_id=LeaseId(1)
     ),
     e.CircuitClosed: lambda _: e.CircuitClosed(kind="function", name="work", cause=""),
+    e.LogForked: lambda s: e.LogForked(
+        log_id="fork", origin="log", at_position=s.world.state.position, head=b"",
+        head_position=NOWHERE, kind="fork", hole=Hole(), reason="", epoch=99,
+        next_lease=LeaseId(1), next_job=1,
+    ),
+    e.LogResumed: lambda _: e.LogResumed(suspended="fork"),
     e.RequestNoted: lambda _: e.RequestNoted(key="r1", digest=b""),
     e.RequestsForgotten: lambda _: e.RequestsForgotten(keys=("no such request",)),
     e.WorkerCordoned: lambda _: e.WorkerCordoned(worker=WORKER, reason=""),
@@ -210,7 +237,7 @@ def fold(stage: Stage, event: e.Event) -> None:
 
 
 def is_possible(name: str, stage: Stage, event: type[e.Event]) -> bool:
-    """The table, and the five things a state alone does not tell."""
+    """The table, and the six things a state alone does not tell."""
     if event not in task.TRANSITIONS[stage.state]:
         return False
     if event is e.LeasesGranted:
@@ -219,8 +246,11 @@ def is_possible(name: str, stage: Stage, event: type[e.Event]) -> bool:
         return name == "dated"
     if event is e.TasksRetried:
         return name in (
-            "quarantined", "killed by a limit", "killed by its dependency", "unschedulable",
+            "quarantined", "set aside", "killed by a limit", "killed by its dependency",
+            "unschedulable",
         )  # fmt: skip
+    if event is e.TasksRestored:
+        return name == "killed by a person"
     return name not in OWED_SAVE.get(event, ())
 
 
@@ -361,7 +391,10 @@ def test_the_watch_knows_the_same_moves_as_the_table() -> None:
     assert set(MOVES) <= set(JUDGES)
 
 
-def test_finished_tasks_leave_only_by_a_retry() -> None:
+def test_finished_tasks_leave_only_by_a_retry_or_for_good() -> None:
     for state in task.FINISHED:
-        assert set(task.TRANSITIONS[state]) <= {e.TasksRetried}
+        assert set(task.TRANSITIONS[state]) <= {
+            e.TasksRetried, e.TasksPurged, e.TasksRestored,
+        }  # fmt: skip
+        assert task.TRANSITIONS[state].get(e.TasksPurged, TaskState.KILLED) is TaskState.KILLED
     assert task.TRANSITIONS[TaskState.SUCCEEDED] == {}

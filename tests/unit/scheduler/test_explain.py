@@ -70,6 +70,11 @@ def test_a_server_that_leaves_gives_nothing_out() -> None:
     assert only(here(is_granting=False)).code == "server_leaving"
 
 
+def test_a_suspended_log_says_how_it_is_let_work() -> None:
+    reason = only(here(suspended="fork"))
+    assert (reason.code, reason.command) == ("log_suspended", "holdfast log resume")
+
+
 def test_what_a_job_comes_after_is_told_and_what_cannot_come_true_any_more() -> None:
     ties = (Tie("7", "success"), Tie("8/2", "finish"), Tie("9", "failure", is_dead=True))
     opened, dead = explain(here(ties=ties, fate=WAIT))

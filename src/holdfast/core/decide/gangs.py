@@ -7,6 +7,7 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decide.circuits import probed, tasks_committed, trial
 from holdfast.core.decide.jobs import unknown
+from holdfast.core.decide.lineage import suspended
 from holdfast.core.decide.reports import Tally, began_at, commit_events, held
 from holdfast.core.decide.tenure import next_attempt, rank_of
 from holdfast.core.decision import Accepted, Decision, Lost, Reason, Refused
@@ -21,6 +22,8 @@ def grant(state: State, command: c.GrantGang, now: Instant) -> Decision:
     job = _gang(state, command.job_id)
     if isinstance(job, Refused):
         return job
+    if state.suspended:
+        return suspended()
     if job.blocked:
         return Refused(Reason.INVALID_TRANSITION, f"job {job.job_id} waits for other jobs")
     members = command.members

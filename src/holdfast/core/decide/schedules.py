@@ -8,6 +8,7 @@ from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
 from holdfast.core.decide.endings import stop_rest
 from holdfast.core.decide.jobs import submit
+from holdfast.core.decide.lineage import suspended
 from holdfast.core.decide.wishes import LARGEST
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Instant, JobId
@@ -102,6 +103,8 @@ def fire(state: State, command: s.FireSchedule, now: Instant) -> Decision:
         return Refused(Reason.INVALID, f"a schedule is not fired for {command.cause!r}")
     if command.cause == BY_HAND:
         return _submitted(state, schedule, command, now, key="")
+    if state.suspended:
+        return suspended()
     if command.at_wall <= schedule.last_wall:
         return Accepted((), None)
     refused = _out_of_turn(schedule, command.at_wall, command.next_wall)

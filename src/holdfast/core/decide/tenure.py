@@ -7,6 +7,7 @@ from holdfast.core.circuit import Circuit
 from holdfast.core.decide.circuits import probed, trial
 from holdfast.core.decide.endings import ends_by_job
 from holdfast.core.decide.jobs import unknown
+from holdfast.core.decide.lineage import suspended
 from holdfast.core.decide.owed import parked_events
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Instant, LeaseId, task_name
@@ -21,6 +22,8 @@ def grant(state: State, command: c.GrantLeases, now: Instant) -> Decision:
     job = state.jobs.get(command.job_id)
     if job is None:
         return unknown(state, command.job_id)
+    if state.suspended:
+        return suspended()
     if command.term_ms < 0:
         return Refused(Reason.INVALID, "a lease cannot end before it begins")
     if job.blocked or job.spec.placing.gang:
