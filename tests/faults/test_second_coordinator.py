@@ -74,6 +74,12 @@ def test_a_second_server_is_refused_a_hundred_times(tmp_path: Path) -> None:
     rival_again_and_again(tmp_path, SOAK)
 
 
+def await_one(rivals: list["subprocess.Popen[str]"]) -> "subprocess.Popen[str]":
+    until(lambda: sum(rival.poll() is not None for rival in rivals) == len(rivals) - 1)
+    (winner,) = [rival for rival in rivals if rival.poll() is None]
+    return winner
+
+
 def race(tmp_path: Path, dice: Random, times: int) -> None:
     """The server dies, and several want to be the next at once."""
     server = ServerProcess(tmp_path)
@@ -82,10 +88,9 @@ def race(tmp_path: Path, dice: Random, times: int) -> None:
     for _ in range(times):
         rivals = [start_beside(server, tmp_path) for _ in range(RIVALS)]
         try:
-            until(lambda: sum(rival.poll() is not None for rival in rivals) == RIVALS - 1)  # noqa: B023
-            (winner,) = [rival for rival in rivals if rival.poll() is None]
+            winner = await_one(rivals)
             assert winner.stderr is not None
-            until(lambda: "serving" in winner.stderr.readline())  # noqa: B023
+            assert any("serving" in line for line in winner.stderr)
         finally:
             for rival in dice.sample(rivals, len(rivals)):
                 rival.kill()

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final
 
-from holdfast.testing.mounts import in_memory, run
+from holdfast.testing.mounts import in_memory, leave, run
 from holdfast.testing.patience import until
 from holdfast.testing.tools import FUSE, LOOP, ROOT, program
 
@@ -81,8 +81,7 @@ class BadDisk:
     def _leave(self) -> None:
         self.go_on()
         self.heal()
-        with suppress(RuntimeError):
-            self.unmount()
+        leave(self.place)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._server is not None:
