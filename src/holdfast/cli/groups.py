@@ -28,6 +28,7 @@ task = LazyCommands(
         "logs": ("holdfast.cli.joblogs:task_logs", "Print what a task has printed."),
         "cancel": ("holdfast.cli.stopping:cancel_task", "Stop tasks; their job goes on."),
         "reschedule": ("holdfast.cli.stopping:reschedule", "Move when waiting tasks may begin."),
+        "force": ("holdfast.cli.quarantine_orders:force", "Move one by hand, for a reason."),
         "get": ("holdfast.cli.tasks:list_tasks", ""),
         "describe": ("holdfast.cli.tasks:show_task", ""),
     },
@@ -132,6 +133,21 @@ audit = LazyCommands(
     },
     name="audit",
     help="See who did what and why; take the trail away as a file, and check that it is whole.",
+)
+
+quarantine = LazyCommands(
+    {
+        "list": ("holdfast.cli.quarantine:list_cases", "List it, the same failures together."),
+        "show": ("holdfast.cli.quarantine:show_case", "Show why a task is there, and its errors."),
+        "stats": ("holdfast.cli.quarantine:stats", "Count it by reason, function and worker."),
+        "retry": ("holdfast.cli.quarantine_orders:retry", "Send tasks back; one as a canary."),
+        "purge": ("holdfast.cli.quarantine_orders:purge", "Give tasks up, for a reason."),
+        "get": ("holdfast.cli.quarantine:list_cases", ""),
+        "describe": ("holdfast.cli.quarantine:show_case", ""),
+    },
+    name="quarantine",
+    help="Look at the tasks that wait for you: those that spent a budget or were put aside. Send "
+    "them back, or give them up.",
 )
 
 stall = LazyCommands(

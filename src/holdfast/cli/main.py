@@ -41,6 +41,10 @@ PLACES: Final = {
         "holdfast.cli.groups:effect",
         "Look at what tasks owe the world; retry it or give it up.",
     ),
+    "quarantine": (
+        "holdfast.cli.groups:quarantine",
+        "See what failed for good, by error; retry it or give it up.",
+    ),
     "stall": ("holdfast.cli.groups:stall", "See what hangs, and end it."),
     "schedule": (
         "holdfast.cli.groups:schedule",

@@ -25,6 +25,7 @@ from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.limits import RemoteLimits
+from holdfast.client.quarantine import RemoteQuarantine
 from holdfast.client.schedules_remote import RemoteSchedules
 from holdfast.client.stalls import RemoteStalls
 from holdfast.client.streams import Streams
@@ -126,6 +127,7 @@ class Remote:
         self.limits = RemoteLimits(self._http, self._asked)
         self.effects = RemoteEffects(self._http, self._asked, self._post)
         self.stalls = RemoteStalls(self._http, self._asked, self._post)
+        self.quarantine = RemoteQuarantine(self._http, self._asked, self._post)
         self.reasons = RemoteReasons(self._http, self._asked)
         self.schedules = RemoteSchedules(self._http, self._asked, self._post)
 

@@ -12,6 +12,7 @@ from holdfast.client.effects import OwedEffect
 from holdfast.client.errors import Refused
 from holdfast.client.explained import Explained
 from holdfast.client.limits import Limit, named
+from holdfast.client.quarantining import Quarantining
 from holdfast.client.stalls import Approved, StallFound
 from holdfast.client.ties import JobNamed, job_id_of
 from holdfast.core.ids import Index, JobId, parse_task_name
@@ -23,7 +24,7 @@ from holdfast.wire.limits import changes_of
 from holdfast.wire.wanted import EFFECT_STATES, WantedEffects, effect_states
 
 
-class Tending:
+class Tending(Quarantining):
     """Half of `Holdfast`: sending back, moving and stopping tasks, what they owe, limits, and what
     happened."""
 
