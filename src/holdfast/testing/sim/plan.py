@@ -16,7 +16,8 @@ from holdfast.coordinator.points import POINTS
 SAFETY, LIVENESS = "safety", "liveness"
 MODES: Final = (SAFETY, LIVENESS)
 TERMS_MS: Final = (1_000, 3_000, 10_000, 15_000, 30_000)
-ENDS: Final = ("kill", "power")
+WILD_MS: Final = (30_000, 60_000, 120_000, 240_000, 600_000, 1_200_000)
+"""How long a storm lasts: six minutes on average."""
 
 
 class Fault(Struct, frozen=True):
@@ -105,7 +106,7 @@ class Scenario(Struct, frozen=True):
 def drawn(seed: int, mode: str = SAFETY, only: Iterable[int] | None = None) -> Scenario:
     """The scenario of a seed; with `only`, of its faults those with these numbers."""
     dice = Random(f"plan:{mode}:{seed}")
-    wild_ms = dice.choice((30_000, 60_000, 120_000, 240_000, 600_000))
+    wild_ms = dice.choice(WILD_MS)
     kinds = tuple(kind for kind in KINDS if dice.random() < dice.choice((0.15, 0.4, 0.8)))
     faults = _faults(dice, kinds, wild_ms)
     if only is not None:

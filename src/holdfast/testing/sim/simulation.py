@@ -32,7 +32,8 @@ START_WALL_US: Final = 1_700_000_000 * SECOND
 OPERATE_US: Final = 7 * SECOND
 LOOK_AGAIN_US: Final = SECOND // 2
 TROUBLES_MAX: Final = 10
-SLICE: Final = 64
+TAKING: Final = ("kill_tasks", "kill_job", "set_aside", "force", "purge")
+"""What people do that ends attempts under way."""
 
 
 class Outcome(Struct):
@@ -220,9 +221,7 @@ class Simulation:
                 self.troubles.append(f"{worker.name} and {other.name} both run {sorted(both)}")
 
     def _is_meddled(self, job_id: str) -> bool:
-        return any(
-            op.subject == job_id for op in self.history if op.kind in ("kill_tasks", "kill_job")
-        )
+        return any(op.subject == job_id for op in self.history if op.kind in TAKING)
 
     def durable(self) -> int:
         return self.auditor.watch.position
