@@ -33,6 +33,8 @@ class Victim(Protocol):
 
     def end_server(self, error: BaseException) -> None: ...
 
+    def thawed(self, server: Server, away_us: int) -> None: ...
+
     def retire_server(self) -> None: ...
 
     def replace_worker(self, worker: Worker, after_ms: int) -> None: ...
@@ -176,9 +178,11 @@ class Nemesis:
         self._end(fault, CrashNow())
 
     def freeze_server(self, fault: Fault) -> None:
-        if self._victim.server is not None:
+        server = self._victim.server
+        if server is not None:
             self._victim.fired(fault.kind)
-            self._victim.server.process.freeze(fault.ms * MILLI)
+            server.process.freeze(fault.ms * MILLI)
+            self._for(fault, lambda: self._victim.thawed(server, fault.ms * MILLI))
 
     def retire_server(self, fault: Fault) -> None:
         if self._victim.server is not None:

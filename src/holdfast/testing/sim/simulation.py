@@ -309,6 +309,11 @@ class Simulation:
         down_ms, self.down_ms = self.down_ms, 0
         self.agenda.after(max(1, down_ms) * MILLI, self._start_server)
 
+    def thawed(self, server: Server, away_us: int) -> None:
+        """A coordinator that was frozen goes on."""
+        if self.server is server and not server.process.is_frozen:
+            self.auditor.came_back(self.agenda.now_us, away_us)
+
     def retire_server(self) -> None:
         """The coordinator is asked to end, and does so in good order."""
         server = self.server
