@@ -180,6 +180,7 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
         next_lease=LeaseId(1), next_job=1,
     ),
     e.LogResumed: lambda _: e.LogResumed(suspended="fork"),
+    e.Repaired: lambda _: e.Repaired(findings=("broken",), deeds=("mended",)),
     e.RequestNoted: lambda _: e.RequestNoted(key="r1", digest=b""),
     e.RequestsForgotten: lambda _: e.RequestsForgotten(keys=("no such request",)),
     e.WorkerCordoned: lambda _: e.WorkerCordoned(worker=WORKER, reason=""),
