@@ -173,7 +173,7 @@ class Local:
 
     @cached_property
     def quarantine(self) -> LocalQuarantine:
-        return LocalQuarantine(self.call, self._embedded.told, self.actor)
+        return LocalQuarantine(self.call, self._embedded.library(), self.actor)
 
     @property
     def reasons(self) -> LocalReasons:
