@@ -91,7 +91,9 @@ class Embedded:
         """Durable records with their place in time. May be read from any thread."""
         return Library(
             lambda position: told_by(*self.log.record(position), position),
-            lambda first, last: told_in(self.log.read(first), first, last),
+            lambda first, last: (
+                told_in(self.log.read(first), first, last) if first <= last else iter(())
+            ),
         )
 
     def read(self, position: Position) -> Record:
