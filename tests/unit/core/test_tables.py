@@ -171,8 +171,7 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
     ),
     e.CircuitHalfOpened: lambda _: e.CircuitHalfOpened(kind="function", name="work", cause=""),
     e.CircuitProbed: lambda _: e.CircuitProbed(
-        kind="function", name="work", job_id=JOB, index=Index(0), lease_id=LeaseId(1)
-    ),
+        kind="function", name="work", job_id=JOB, index=Index(0), lease_id=LeaseId(1)),
     e.CircuitClosed: lambda _: e.CircuitClosed(kind="function", name="work", cause=""),
     e.LogForked: lambda s: e.LogForked(
         log_id="fork", origin="log", at_position=s.world.state.position, head=b"",
