@@ -1,6 +1,7 @@
 """`explain` and `history` typed at a real server: why it is so, and how it came to be."""
 
 import json
+from itertools import pairwise
 
 
 def submitted(call, *options: object) -> str:
@@ -38,7 +39,10 @@ def test_a_task_that_runs_or_has_ended_is_told_with_its_history(call, hand) -> N
     assert (commands[0], commands[-1]) == ("SubmitJob", "CommitTasks")
     assert "GrantLeases" in commands
     table = call("task", "history", job_id).out.splitlines()
-    assert len(table) == len(commands) + 1
+    moves = [(each["from"], each["to"]) for each in told["transitions"]]
+    states = ["NEW", "WAITING", "LEASED", "RUNNING", "SUCCEEDED"]
+    assert moves == list(pairwise(states))
+    assert len(table) == len(moves) + 1
 
 
 def test_a_delay_is_told_with_its_end(served, call) -> None:

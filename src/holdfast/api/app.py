@@ -202,9 +202,9 @@ def _query(raw: bytes, route: Route) -> dict[str, list[str]]:
         query = parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_QUERY)
     except ValueError as error:
         raise Declined("malformed", f"more than {MOST_QUERY} values follow the path") from error
-    unknown = next((name for name in query if name not in route.query), None)
+    unknown = next((name for name in query if name not in route.known), None)
     if unknown is not None and route.scope != PUBLIC:
-        known = ", ".join(route.query) or "none"
+        known = ", ".join(route.known) or "none"
         raise Declined("invalid", f"{unknown[:40]!r} may not follow this path; known: {known}")
     return query
 

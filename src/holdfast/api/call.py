@@ -136,6 +136,14 @@ class Call(Struct):
             raise Declined("invalid", f"{name}={text[:40]!r} is not a whole number")
         return min(int(text), most)
 
+    @property
+    def strict(self) -> bool:
+        """Whether whoever asks wants to be told of a repeat (RFC 7240)."""
+        wishes = self.headers.get("prefer", "").lower().replace('"', "").split(",")
+        return "handling=strict" in [w.partition(";")[0].strip() for w in wishes] or (
+            self.flag("strict")
+        )
+
     def keying(self) -> dict[str, Any]:
         """What makes a command the same request when it comes again."""
         return {"request_key": self.key, "request_digest": self.digest} if self.key else {}
@@ -167,9 +175,14 @@ class Call(Struct):
         return await self.found(await self.ask(lambda k: self.decide(k, command, reason=reason)))
 
     def decide(self, coordinator: Coordinator, command: c.Command, *, reason: str = "") -> Decision:
+        strict = self.strict
         try:
             return coordinator.execute(
-                command, actor=self.identity.actor, request_id=self.key, reason=reason
+                command,
+                actor=self.identity.actor,
+                request_id=self.key,
+                reason=reason,
+                strict=strict,
             )
         except (OverflowError, TypeError, ValueError) as error:
             # A value that no log can hold harms nobody but its asker.

@@ -83,7 +83,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
         for name in _NAMED.findall(route.path)
     ]
     found += [
-        {"name": name, "in": "query", "required": False, "schema": text} for name in route.query
+        {"name": name, "in": "query", "required": False, "schema": text} for name in route.known
     ]
     if route.method == "POST" and route.keyed:
         found.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": text})

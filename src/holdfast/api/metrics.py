@@ -1,12 +1,14 @@
 """Numbers for those who draw curves, in the text format that Prometheus reads."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from itertools import product
-from typing import Final
 
 from holdfast.api.call import Call, Text
 from holdfast.api.census import counted
+from holdfast.api.metrics_moves import log_told, moves_told
+from holdfast.api.prometheus import CONTENT_TYPE, Sample, told
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.deliveries import Deliveries
 from holdfast.coordinator.inspect import HistoryGone
@@ -16,10 +18,6 @@ from holdfast.core.debts import Debts
 from holdfast.core.state import State
 from holdfast.version import VERSION
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-
-Sample = tuple[dict[str, str], float]
-
 
 async def metrics(call: Call) -> Text:
     """Numbers about this server, for Prometheus."""
@@ -28,6 +26,9 @@ async def metrics(call: Call) -> Text:
     census = await counted(call)
     waits = [({"reason": code}, n) for code, n in sorted(census.tasks.items())]
     owed_s = await _owed_for(call)
+    durable = await call.ask(lambda coordinator: int(coordinator.durable))
+    found = await asyncio.to_thread(served.log.chain_after, durable)
+    head = "" if found is None else found.hex()
 
     def look(coordinator: Coordinator) -> str:
         state = coordinator.state
@@ -35,32 +36,37 @@ async def metrics(call: Call) -> Text:
         alive = sum(map(served.exchanges.registry.is_alive, served.exchanges.workers.values()))
         waiting = sum(map(len, state.ready.queues.values()))
         refusals = [({"code": code}, n) for code, n in coordinator.refusals.items()]
+        since = census.ready_since
+        ready_s = 0.0 if since is None else max(0, coordinator.now() - since) / 1_000
         answers = [({"status": str(status)}, n) for status, n in service.answered.items()]
         return "".join(
             (
-                _told(
+                told(
                     "build_info", "gauge", "Which Holdfast this is.", [({"version": VERSION}, 1)]
                 ),
-                _told("log_position", "gauge", "The last record in memory.", state.position),
-                _told(
+                told("log_position", "gauge", "The last record in memory.", state.position),
+                told(
                     "log_durable_position", "gauge", "The last record on disk.", served.log.durable
                 ),
-                _told(
+                told(
                     "log_written_bytes_total", "counter", "Bytes of records.", coordinator.written
                 ),
-                _told("jobs", "gauge", "Jobs in memory.", len(state.jobs)),
-                _told("jobs_open", "gauge", "Jobs that are still fed.", len(state.open_jobs)),
-                _told("jobs_waiting", "gauge", "Jobs with a task to lease.", waiting),
-                _told("waiting_tasks", "gauge", "Waiting tasks by why they wait.", waits),
-                _told("leases", "gauge", "Leases that are held.", leases),
-                _told("workers", "gauge", "Workers heard of within a term.", alive),
+                told("jobs", "gauge", "Jobs in memory.", len(state.jobs)),
+                told("jobs_open", "gauge", "Jobs that are still fed.", len(state.open_jobs)),
+                told("jobs_waiting", "gauge", "Jobs with a task to lease.", waiting),
+                told("waiting_tasks", "gauge", "Waiting tasks by why they wait.", waits),
+                told("oldest_ready_seconds", "gauge", "Age of the oldest job to lease.", ready_s),
+                told("leases", "gauge", "Leases that are held.", leases),
+                told("workers", "gauge", "Workers heard of within a term.", alive),
                 *_owed_told(state.debts, served.exchanges.deliveries, owed_s),
-                _told("tokens", "gauge", "Tokens that open something.", len(state.tokens)),
-                _told("refusals_total", "counter", "Commands that were refused.", refusals),
-                _told("requests_total", "counter", "Requests by how they ended.", answers),
+                told("tokens", "gauge", "Tokens that open something.", len(state.tokens)),
+                told("refusals_total", "counter", "Commands that were refused.", refusals),
+                told("requests_total", "counter", "Requests by how they ended.", answers),
+                *moves_told(coordinator),
+                *log_told(served, head, durable),
                 *_stalls_told(served.stalls),
-                _told("circuits", "gauge", "Circuits by state.", _circuits(state)),
-                _told("ready", "gauge", "Whether requests may come.", not service.trouble()),
+                told("circuits", "gauge", "Circuits by state.", _circuits(state)),
+                told("ready", "gauge", "Whether requests may come.", not service.trouble()),
             )
         )
 
@@ -88,18 +94,18 @@ def _owed_told(debts: Debts, deliveries: Deliveries, owed_s: float) -> Iterable[
     parked = [(_at(where), place.parked) for where, place in places]
     delivered = [(_at(where), n) for where, n in sorted(deliveries.delivered.items())]
     failed = [(_at(where), n) for where, n in sorted(deliveries.failed.items())]
-    yield _told("effects_owed", "gauge", "What commits owe, parked or not.", owed)
-    yield _told("effects_parked", "gauge", "Of that, what waits for an operator.", parked)
-    yield _told("effects_oldest_seconds", "gauge", "Age of the oldest that is owed.", owed_s)
-    yield _told("effects_delivered_total", "counter", "Deliveries that went well.", delivered)
-    yield _told("delivery_failures_total", "counter", "Deliveries that failed.", failed)
+    yield told("effects_owed", "gauge", "What commits owe, parked or not.", owed)
+    yield told("effects_parked", "gauge", "Of that, what waits for an operator.", parked)
+    yield told("effects_oldest_seconds", "gauge", "Age of the oldest that is owed.", owed_s)
+    yield told("effects_delivered_total", "counter", "Deliveries that went well.", delivered)
+    yield told("delivery_failures_total", "counter", "Deliveries that failed.", failed)
 
 
 def _stalls_told(stalls: Stalls) -> Iterable[str]:
     here = [({"kind": kind}, count) for kind, count in stalls.counts().items()]
     ended = [({"kind": kind}, count) for kind, count in sorted(stalls.recovered.items())]
-    yield _told("stalls", "gauge", "What hangs, by kind.", here)
-    yield _told("stalls_recovered_total", "counter", "Attempts that hung and were ended.", ended)
+    yield told("stalls", "gauge", "What hangs, by kind.", here)
+    yield told("stalls_recovered_total", "counter", "Attempts that hung and were ended.", ended)
 
 
 def _at(where: tuple[str, str]) -> dict[str, str]:
@@ -111,17 +117,3 @@ def _circuits(state: State) -> list[Sample]:
     found = Counter((known.kind, known.state.value) for known in state.circuits.values())
     pairs = product((FUNCTION, SINK), CircuitState)
     return [({"kind": k, "state": s.value}, found[k, s.value]) for k, s in pairs]
-
-
-def _told(name: str, kind: str, about: str, value: float | Iterable[Sample]) -> str:
-    samples = [({}, value)] if isinstance(value, int | float) else value
-    lines = [f"# HELP holdfast_{name} {about}\n# TYPE holdfast_{name} {kind}\n"]
-    for labels, number in samples:
-        shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        where = f"{{{shown}}}" if shown else ""
-        lines.append(f"holdfast_{name}{where} {float(number):.15g}\n")
-    return "".join(lines)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

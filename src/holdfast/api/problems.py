@@ -20,6 +20,7 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "job_sealed": (409, "The job takes no more items"),
     "not_stored": (409, "The result is not in the store"),
     "offset_gap": (409, "Something is missing before this"),
+    "repeated": (409, "This was done before"),
     "unschedulable": (409, "Nobody there could run this"),
     "gone": (410, "It was here and is no longer kept"),
     "precondition_failed": (412, "It is not as it was"),

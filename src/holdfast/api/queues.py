@@ -7,10 +7,10 @@ from typing import Final
 
 from holdfast.api.call import Answer, Call
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.crewviews import queues_told
 from holdfast.core import commands as c
 from holdfast.core.ids import JobId
 from holdfast.core.ready import has_leasable
-from holdfast.core.spec import DEFAULT_QUEUE
 from holdfast.core.state import State
 from holdfast.wire.bodies import Reason
 
@@ -20,25 +20,14 @@ TURN: Final = 20_000
 
 async def list_queues(call: Call) -> Answer:
     """The queues that are paused or have something waiting."""
-    waiting: Counter[str] = Counter({DEFAULT_QUEUE: 0})
+    waiting: Counter[str] = Counter()
     lines = await call.look(_lines)
     for name, jobs in lines:
         for first in range(0, len(jobs), TURN):
             part = jobs[first : first + TURN]
             waiting[name] += await call.ask(partial(_standing, part))
     paused = await call.look(lambda state: dict(state.paused))
-    # A line may stand for jobs that have been stopped, and then nothing waits in it.
-    names = {name for name, count in waiting.items() if count} | {DEFAULT_QUEUE, *paused}
-    views = [
-        {
-            "name": name,
-            "paused": name in paused,
-            "reason": paused.get(name) or None,
-            "waiting_jobs": waiting[name],
-        }
-        for name in sorted(names)
-    ]
-    return Answer({"schema": 1, "queues": views})
+    return Answer({"schema": 1, "queues": queues_told(waiting, paused)})
 
 
 def _lines(state: State) -> list[tuple[str, list[JobId]]]:

@@ -35,5 +35,11 @@ class Route(Struct, frozen=True):
     raw: bool = False
 
     @property
+    def known(self) -> tuple[str, ...]:
+        """What may follow the path. Who asks for a change may ask to be told of a repeat."""
+        changes = self.method not in ("GET", "HEAD") and self.keyed and not self.raw
+        return (*self.query, "strict") if changes else self.query
+
+    @property
     def summary(self) -> str:
         return (self.answer.__doc__ or "").strip().partition("\n")[0]

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.api import (
+    audit,
     bundles,
     circuits,
     documents,
@@ -19,8 +20,11 @@ from holdfast.api import (
     health,
     jobs,
     limiting,
+    lineage,
     logs,
     metrics,
+    quarantine,
+    questions,
     queues,
     results,
     schedules,
@@ -45,6 +49,7 @@ EXCHANGE_BYTES: Final = 8 * 1024 * 1024
 BUNDLE_BYTES: Final = 4 * 1024 * 1024 * 1024
 RESULT_BYTES: Final = 4 * 1024 * 1024 * 1024
 """More than any server takes: what one does take is the setting of its store."""
+CASES: Final = "reason job fingerprint older_than name cursor"
 HTML: Final = "text/html; charset=utf-8"
 
 
@@ -101,6 +106,13 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/tasks/{job}/{index}/history", "read", tasks.history),
     _post("/tasks/{job}/{index}/cancel", "cancel", tasks.cancel, bodies.Reason),
     _post("/tasks/{job}/{index}/reschedule", "operator", tasks.reschedule, bodies.Reschedule),
+    _post("/tasks/{job}/{index}/force", "operator", quarantine.force, bodies.Force),
+    _get("/quarantine", "read", quarantine.list_cases, f"{CASES} limit"),
+    _get("/quarantine/groups", "read", quarantine.list_groups, CASES),
+    _get("/quarantine/stats", "read", quarantine.stats, CASES),
+    _post("/quarantine/retry", "operator", quarantine.retry, bodies.ChosenCases),
+    _post("/quarantine/purge", "operator", quarantine.purge, bodies.ChosenCases),
+    _get("/quarantine/{job}/{index}", "read", quarantine.show),
     _get("/effects", "read", effects.list_effects, "state sink job kind limit cursor"),
     _get("/effects/{job}/{entry}", "read", effects.show),
     _post("/effects/retry", "operator", effects.retry, bodies.ChosenEffects),
@@ -114,10 +126,20 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/workers/{name}/drain", "operator", workers.drain, bodies.Reason),
     _get("/leases", "read", workers.leases, "limit cursor"),
     _get("/transactions", "read", transactions.list_transactions, "limit cursor"),
+    _get(
+        "/audit", "read", audit.list_entries,
+        "operator command job task since until refused limit cursor",
+    ),
+    _get("/audit/head", "read", audit.head),
+    _get("/audit/export", "read", audit.export, "first last", audit.CONTENT_TYPE),
+    Route("POST", "/query", "admin", questions.query, bodies.Query, keyed=False),
+    _get("/diff", "admin", questions.diff, "from to"),
     _get("/events", "read", events.follow, "since", "text/event-stream"),
     _get("/queues", "read", queues.list_queues),
     _post("/queues/{name}/pause", "operator", queues.pause, bodies.Reason),
     _post("/queues/{name}/resume", "operator", queues.resume, bodies.Reason),
+    _get("/log", "read", lineage.show),
+    _post("/log/resume", "operator", lineage.resume, bodies.Reason),
     _get("/circuits", "read", circuits.list_circuits),
     _post("/circuits/{kind}/{name}/open", "operator", circuits.open_circuit, bodies.Reason),
     _post("/circuits/{kind}/{name}/close", "operator", circuits.close_circuit, bodies.Reason),

@@ -9,6 +9,7 @@ from holdfast.api.lines import EffectLine, JobLine
 from holdfast.api.streams import Streams
 from holdfast.coordinator.output import FOLDER, OutputStore, Quota
 from holdfast.coordinator.outputdesk import OutputDesk
+from holdfast.coordinator.quarantine import CaseBook
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.tenants import Tenants
 
@@ -36,6 +37,7 @@ class Service:
         self.streams = Streams(served)
         self.output = OutputDesk(OutputStore(served.log.path / FOLDER, quota))
         self.tenants = Tenants(served)
+        self.cases = CaseBook()
 
     def wall(self, instant: int) -> int:
         """What the wall clock showed, or will show, at an instant of log time."""

@@ -12,6 +12,7 @@ from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.inspect import HistoryGone
 from holdfast.coordinator.past import JobPast, copied
 from holdfast.coordinator.progress import progress_view
+from holdfast.coordinator.refusals import refusals_in
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.trail import trail_of
 from holdfast.coordinator.views import View
@@ -56,15 +57,17 @@ async def show(call: Call) -> Answer:
 
 
 async def history(call: Call) -> Answer:
-    """Every transaction that touched a task, the oldest first."""
+    """Every transaction that touched a task, and every move it made, the oldest first."""
     index = index_of(call)
     job, last = await call.look(
         lambda state: (copied(with_task(state, call, index), index), state.position)
     )
-    trail = await asyncio.to_thread(trail_of, past_of(call, job), job, index, last)
-    return Answer(
-        {"schema": 1, "transactions": trail.transactions, "complete": trail.is_complete}
-    )
+    past, folder = past_of(call, job), call.service.served.log.path
+
+    def look() -> View:
+        return trail_of(past, job, index, last, list(refusals_in(folder))).view()
+
+    return Answer({"schema": 1, **await asyncio.to_thread(look)})
 
 
 async def outcomes(call: Call) -> Answer:

@@ -5,7 +5,7 @@ from typing import Any
 from holdfast.api.call import Answer, Call
 from holdfast.api.identity import new_secret
 from holdfast.api.problems import Declined, understood
-from holdfast.coordinator.views import calendar_time, rfc3339
+from holdfast.coordinator.crewviews import token_view
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.ids import NEVER, Instant
@@ -18,17 +18,7 @@ async def list_tokens(call: Call) -> Answer:
     """The tokens that open something, without their secrets."""
 
     def look(state: State) -> list[dict[str, Any]]:
-        return [
-            {
-                "id": token.token_id,
-                "name": token.name,
-                "scopes": list(token.scopes),
-                "worker": token.worker or None,
-                "issued_at": rfc3339(call.service.wall(token.issued_at)),
-                "expires_at": calendar_time(token.expires_wall),
-            }
-            for token in state.tokens.values()
-        ]
+        return [token_view(token, call.service.wall) for token in state.tokens.values()]
 
     return Answer({"schema": 1, "tokens": await call.look(look)})
 

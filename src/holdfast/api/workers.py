@@ -8,12 +8,12 @@ import msgspec
 from holdfast.api.call import Answer, Call
 from holdfast.api.paging import MOST, USUAL, page
 from holdfast.api.problems import Declined
+from holdfast.coordinator.crewviews import held_by, lease_view
 from holdfast.coordinator.seats import Worker
-from holdfast.coordinator.views import View, rfc3339, time_of
+from holdfast.coordinator.views import View, rfc3339
 from holdfast.core import commands as c
-from holdfast.core.ids import WorkerId, attempt_name
+from holdfast.core.ids import WorkerId
 from holdfast.core.state import State
-from holdfast.core.task import Task
 from holdfast.wire.bodies import Reason
 
 SILENT: Final = "SILENT"
@@ -24,9 +24,8 @@ async def list_workers(call: Call) -> Answer:
     """The workers that exchange, and those that still hold something from before."""
 
     def look(state: State) -> list[View]:
-        names = {worker for worker, _ in _holding(state)} | set(
-            call.service.served.exchanges.workers
-        )
+        holding = {key[0] for key, holder in state.holders.items() if holder.leases}
+        names = holding | set(call.service.served.exchanges.workers)
         return [_view(call, state, name) for name in sorted(names | set(state.cordoned))]
 
     return Answer({"schema": 1, "workers": await call.look(look)})
@@ -37,13 +36,11 @@ async def show(call: Call) -> Answer:
     name = WorkerId(call.path["name"])
 
     def look(state: State) -> View:
-        leases = [
-            task for key, tasks in _holding(state).items() if key[0] == name for task in tasks
-        ]
+        leases = held_by(state, name)
         known = name in call.service.served.exchanges.workers or name in state.cordoned
         if not known and not leases:
             raise Declined("not_found", f"no worker {name} has been heard of")
-        shown = [_lease(call, task) for task in leases[:MOST]]
+        shown = [lease_view(task, call.service.wall) for task in leases[:MOST]]
         return {**_view(call, state, name), "leases": shown}
 
     return Answer(await call.look(look))
@@ -74,9 +71,11 @@ async def drain(call: Call) -> Answer:
     body: Reason = call.body
     name = WorkerId(call.path["name"])
     reason = body.reason or "drained"
-    await call.execute(c.CordonWorker(worker=name, reason=reason, **call.keying()), reason=reason)
+    if not await call.look(lambda state: name in state.cordoned):
+        cordon = c.CordonWorker(worker=name, reason=reason, **call.keying())
+        await call.execute(cordon, reason=reason)
     asked = await call.ask(lambda _: call.service.served.drain_worker(name))
-    left = await call.look(lambda state: _held(state, name))
+    left = await call.look(lambda state: len(held_by(state, name)))
     return Answer({"recalled": asked, "left": left})
 
 
@@ -93,24 +92,16 @@ async def leases(call: Call) -> Answer:
             if task.lease_id > after
         )
         found = nsmallest(limit + 1, later, key=lambda task: task.lease_id)
-        views = [_lease(call, task) for task in found[:limit]]
+        views = [lease_view(task, call.service.wall) for task in found[:limit]]
         more = views[-1]["lease_id"] if len(found) > limit else None
         return page("leases", views, more)
 
     return Answer(await call.look(look))
 
 
-def _holding(state: State) -> dict[tuple[WorkerId, int], list[Task]]:
-    return {key: list(h.leases.values()) for key, h in state.holders.items() if h.leases}
-
-
-def _held(state: State, name: WorkerId) -> int:
-    return sum(len(h.leases) for key, h in state.holders.items() if key[0] == name)
-
-
 def _view(call: Call, state: State, name: WorkerId) -> View:
     seat = call.service.served.exchanges.workers.get(name)
-    held = _held(state, name)
+    held = len(held_by(state, name))
     cordoned = name in state.cordoned
     view: View = {
         "name": name,
@@ -160,17 +151,3 @@ def _state(seat: Worker, *, cordoned: bool, held: int, alive: bool) -> str:
     if cordoned:
         return "CORDONED"
     return "BUSY" if held else "IDLE"
-
-
-def _lease(call: Call, task: Task) -> View:
-    return {
-        "lease_id": int(task.lease_id),
-        "attempt": attempt_name(task.job_id, task.index, task.attempt),
-        "job_id": task.job_id,
-        "index": int(task.index),
-        "state": task.state.name,
-        "worker": task.worker,
-        "incarnation": task.incarnation,
-        "expires_at": time_of(task.expires_at, call.service.wall),
-        "started_at": time_of(task.started_at, call.service.wall),
-    }

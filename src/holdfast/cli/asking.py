@@ -16,7 +16,7 @@ from shlex import quote as typed_text
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from msgspec import DecodeError, Struct
+from msgspec import DecodeError, Struct, structs
 
 from holdfast.cli.config import Config, load_config
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
@@ -48,9 +48,12 @@ class Asked(Struct, frozen=True, kw_only=True):
     token: Told
     ca_file: str = ""
     named: tuple[str, ...] = ()
+    strict: bool = False
 
     def http(self, patience_s: float | None = None) -> Http:
-        server = Server(url=self.url.value, token=self.token.value, ca_file=self.ca_file)
+        server = Server(
+            url=self.url.value, token=self.token.value, ca_file=self.ca_file, strict=self.strict
+        )
         return Http(server, patience_s=PATIENCE_S if patience_s is None else patience_s)
 
 
@@ -104,9 +107,13 @@ class Asker:
 
 
 @contextmanager
-def asking(server: str | None, token_file: Path | None) -> Iterator[Asker]:
-    """Somebody to ask, for as long as it takes."""
+def asking(
+    server: str | None, token_file: Path | None, *, strict: bool = False
+) -> Iterator[Asker]:
+    """Somebody to ask, for as long as it takes. `strict`: to be told of a repeat."""
     asked = find_server(server, token_file)
+    if strict:
+        asked = structs.replace(asked, strict=True)
     http = asked.http()
     try:
         yield Asker(asked, http)
@@ -138,7 +145,8 @@ def find_server(
     if token_file is not None:
         named.append(f"--token-file {typed_text(str(token_file))}")
     ca_file = str(config.get("client.ca_file"))
-    return Asked(url=url, token=token, ca_file=ca_file, named=tuple(named))
+    strict = bool(config.get("client.strict"))
+    return Asked(url=url, token=token, ca_file=ca_file, named=tuple(named), strict=strict)
 
 
 def _url(config: Config, server: str | None, beside: Told) -> Told:

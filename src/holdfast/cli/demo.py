@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -64,7 +65,8 @@ def _run(folder: Path, *, keep: bool) -> int:
             emit(f"\nDone: {ITEMS} results, their sum is {total:,}.\n")
         with asking(stage.url, stage.token_file) as asker:
             workers = asker.get("workers")["workers"]
-        _type(f"holdfast worker list --server {stage.url}", workers_table(workers))
+        drawn = workers_table(workers, time.time_ns() // 1_000_000)
+        _type(f"holdfast worker list --server {stage.url}", drawn)
     return _look_back(stage.data, keep=keep)
 
 

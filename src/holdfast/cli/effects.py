@@ -210,7 +210,7 @@ def _settle(order: Order, names: tuple[str, ...], chosen: dict[str, Any], verb: 
             "Name effects (12/3.0), or choose parked ones: --sink, --job, --kind or --all-parked."
         )
     parsed = [_parsed(name) for name in names]
-    with asking(order.server, order.token_file) as asker:
+    with asking(order.server, order.token_file, strict=order.strict) as asker:
         source = FromServer(asker)
         views = _by_name(source, parsed) if parsed else _parked(source, chosen, verb)
         if order.dry_run:

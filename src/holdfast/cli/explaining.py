@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar, cast
 
 import click
 
+from holdfast.cli.audit_tables import moves_table
 from holdfast.cli.output import (
     TABLES,
     View,
@@ -125,13 +126,23 @@ def _summary_table(reasons: list[View], *, wide: bool) -> str:
 @click.argument("selector", metavar="JOB/INDEX")
 @reads
 def history(look: Look, selector: str, form: str) -> None:
-    """Show every transaction that touched a task, the oldest first."""
+    """Show every move of a task, the oldest first: when, from where to where, who, why, under which
+    attempt, lease and worker. What was refused is marked, as far as it is noted.
+
+    With -o wide the transactions are shown as well; a program is given both.
+    """
     with look.source() as source:
         job, index = find_one_task(source, selector)
         told = source.history(job, index)
-    views = told["transactions"]
-    drawn = transactions_table(views, wide=form == "wide") if form in TABLES and views else ""
-    emit_list(form, "transactions", views, drawn)
+    if form in TABLES:
+        emit(moves_table(told["transitions"], wide=form == "wide"))
+        if form == "wide":
+            emit("\n" + transactions_table(told["transactions"], wide=True))
+    elif form in ("json", "yaml"):
+        emit_one(form, {"id": f"{job['id']}/{index}", **_plain(told)}, "")
+    else:
+        views = told["transitions" if form == "jsonl" else "transactions"]
+        emit_list(form, "transitions", views, "")
     if not told["complete"]:
         note("this is not all of it: some lies too far apart in the log, or is no longer kept")
 

@@ -2,21 +2,21 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
 
 from holdfast.cli.asking import Asker, asking
-from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.options import output_option, reason_option, server_options, watch_option
 from holdfast.cli.output import TABLES, View, clean, draw_fields, emit_list, emit_one, note
 from holdfast.cli.placing import named
+from holdfast.cli.reading import Look, reads
 from holdfast.cli.spans import age, clock, size
 from holdfast.cli.tables import cell, number, table_of, wall_of, words
 from holdfast.cli.watched import watched
 from holdfast.wire.bodies import Reason
-from holdfast.wire.http import Rejected
 
 LEASES_SHOWN: Final = 50
 
@@ -24,29 +24,29 @@ _names = click.argument("names", metavar="NAME...", nargs=-1, required=True)
 
 
 @click.command("list")
-@server_options
-@output_option
+@reads
 @watch_option
-def list_workers(server: str | None, token_file: Path | None, form: str, watch: bool) -> None:
-    """List the workers of a server, and what they have in hand."""
+def list_workers(look: Look, form: str, watch: bool) -> None:
+    """List workers and what they have in hand; those of a folder as they were noted."""
 
-    def look() -> list[View]:
-        found: list[View] = asker.get("workers")["workers"]
-        return found
+    def seen() -> list[View]:
+        source.refresh()
+        return source.workers()
 
     def drawn(views: list[View]) -> str:
-        return workers_table(views, wide=form == "wide")
+        return workers_table(views, source.now(), wide=form == "wide")
 
-    with asking(server, token_file) as asker:
+    with look.source() as source:
         if watch:
-            watched(form, look, drawn)
+            watched(form, seen, drawn)
             return
-        views = look()
+        views = source.workers()
         if not views and form in TABLES:
+            way = "" if look.folder() is not None else source.options
             note(
-                f"no worker has been heard of at {asker.url}; "
-                f"`holdfast worker start{asker.options}` starts one here, "
-                f"`holdfast worker token{asker.options}` lets one in from elsewhere"
+                f"no worker has been heard of {source.place}; "
+                f"`holdfast worker start{way}` starts one here, "
+                f"`holdfast worker token{way}` lets one in from elsewhere"
             )
             return
         emit_list(form, "workers", views, drawn(views) if form in TABLES else "")
@@ -54,19 +54,11 @@ def list_workers(server: str | None, token_file: Path | None, form: str, watch: 
 
 @click.command("show")
 @click.argument("name")
-@server_options
-@output_option
-def show_worker(name: str, server: str | None, token_file: Path | None, form: str) -> None:
+@reads
+def show_worker(look: Look, form: str, name: str) -> None:
     """Show one worker and the leases it holds."""
-    with asking(server, token_file) as asker:
-        try:
-            view = asker.get("workers", name)
-        except Rejected as no:
-            if no.problem.code != "not_found":
-                raise
-            raise Trouble(
-                f"{no}. `holdfast worker list{asker.options}` lists those there are.", NOT_FOUND
-            ) from None
+    with look.source() as source:
+        view = source.worker(name)
     emit_one(form, view, worker_text(view))
 
 
@@ -152,7 +144,7 @@ def _until_empty(asker: Asker, name: str) -> int:
             time.sleep(0.5)
 
 
-def workers_table(views: Sequence[View], *, wide: bool = False) -> str:
+def workers_table(views: Sequence[View], now: int, *, wide: bool = False) -> str:
     """Workers as rows. What is not known of one that is silent is left out."""
     more = (
         number("PID", lambda view: view.get("pid")),
@@ -170,7 +162,7 @@ def workers_table(views: Sequence[View], *, wide: bool = False) -> str:
         number("GPUS", lambda view: view.get("gpus") or None),
         number("LEASES", lambda view: view["leases"] or None),
         words("HOST", lambda view: view.get("host")),
-        number("SEEN", _seen),
+        number("SEEN", partial(_seen, now)),
         words("WHY", lambda view: view["reason"] or ("cordoned" if view["cordoned"] else None)),
         *(more if wide else ()),
     )
@@ -189,9 +181,9 @@ def _memory(view: View) -> str | None:
     return size(memory) if memory else None
 
 
-def _seen(view: View) -> str | None:
+def _seen(now: int, view: View) -> str | None:
     seen = view.get("seen_at")
-    return None if seen is None else age(time.time_ns() // 1_000_000 - wall_of(seen))
+    return None if seen is None else age(now - wall_of(seen))
 
 
 def _resources(view: View) -> str:

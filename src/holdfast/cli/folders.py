@@ -9,13 +9,21 @@ from typing import Final
 
 from msgspec import structs
 
+from holdfast.cli.audit_folders import FolderAudit
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule
+from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule, no_worker
 from holdfast.coordinator.census import Census
 from holdfast.coordinator.circuits import circuit_views
 from holdfast.coordinator.crews import NotedCrew
+from holdfast.coordinator.crewviews import (
+    held_by,
+    lease_view,
+    queue_views,
+    token_view,
+    worker_views,
+)
 from holdfast.coordinator.effects import (
     chosen_views,
     effect_detail,
@@ -40,6 +48,7 @@ from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
 from holdfast.coordinator.output import OutputGone, OutputStore
 from holdfast.coordinator.outputparts import StreamName
 from holdfast.coordinator.pacenotes import paced_at
+from holdfast.coordinator.refusals import refusals_in
 from holdfast.coordinator.schedules import coming, schedule_detail, schedule_view
 from holdfast.coordinator.stall_views import noted_stalls, stall_view
 from holdfast.coordinator.surroundings import Surroundings, why_of
@@ -168,14 +177,30 @@ class FromFolder:
 
     def history(self, job: View, index: int) -> View:
         reading, known = self._known(job)
-        trail = trail_of(reading, known, Index(index), reading.state.position)
-        return {"transactions": trail.transactions, "complete": trail.is_complete}
+        noted = list(refusals_in(self.path))
+        return trail_of(reading, known, Index(index), reading.state.position, noted).view()
 
     def limits(self) -> list[View]:
         return limit_views(self.reading.state)
 
     def circuits(self) -> list[View]:
         return circuit_views(self.reading.state, self.reading.wall)
+
+    def workers(self) -> list[View]:
+        return worker_views(self.reading)
+
+    def worker(self, name: str) -> View:
+        found = next((view for view in self.workers() if view["name"] == name), None)
+        if found is None:
+            raise no_worker(name, self)
+        held = held_by(self.reading.state, name)
+        return {**found, "leases": [lease_view(task, self.reading.wall) for task in held]}
+
+    def queues(self) -> list[View]:
+        return queue_views(self.reading)
+
+    def tokens(self) -> list[View]:
+        return [token_view(each, self.reading.wall) for each in self.reading.state.tokens.values()]
 
     def explain_job(self, job: View, level: int = 1) -> View:
         reading, known = self._known(job)
@@ -238,6 +263,10 @@ class FromFolder:
         if known is None:
             raise no_schedule(name, self)
         return known
+
+    @property
+    def audit(self) -> FolderAudit:
+        return FolderAudit(self.path, self._at)
 
     def transactions(self, limit: int) -> list[View]:
         folder, views = undisturbed(lambda: _newest(self.path, self._at, limit))

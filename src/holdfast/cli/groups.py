@@ -122,6 +122,18 @@ effect = LazyCommands(
     "or give it up.\n\nAn effect is written JOB/INDEX.N, such as 12/3.0.",
 )
 
+audit = LazyCommands(
+    {
+        "list": ("holdfast.cli.audits:list_entries", "List who did what, and why."),
+        "export": ("holdfast.cli.audits:export", "Write the trail to a file, line by line."),
+        "verify": ("holdfast.cli.audits:verify", "Check that nobody changed it."),
+        "head": ("holdfast.cli.audits:show_head", "Print the head of the log's chain."),
+        "get": ("holdfast.cli.audits:list_entries", ""),
+    },
+    name="audit",
+    help="See who did what and why; take the trail away as a file, and check that it is whole.",
+)
+
 stall = LazyCommands(
     {
         "list": ("holdfast.cli.stalls:list_stalls", "List what hangs, and since when."),
@@ -149,4 +161,19 @@ config = LazyCommands(
     {"show": ("holdfast.cli.settings:show", "Show settings and where each comes from.")},
     name="config",
     help="Look at the settings of this place.",
+)
+
+log = LazyCommands(
+    {
+        "verify": ("holdfast.cli.logs:verify", "Check every byte and what it adds up to."),
+        "dump": ("holdfast.cli.logs:dump", "Print the events of a log."),
+        "stats": ("holdfast.cli.logs:stats", "Measure a log."),
+        "snapshot": ("holdfast.cli.logs:snapshot", "Make a snapshot now."),
+        "fork": ("holdfast.cli.lineages:fork", "Make a new log that ends at a moment of this."),
+        "salvage": ("holdfast.cli.lineages:salvage", "Make a new log of a damaged one."),
+        "resume": ("holdfast.cli.lineages:resume", "Let a forked or salvaged log work."),
+    },
+    name="log",
+    help="Verify, dump or measure a log; snapshot it, fork it, salvage it.\n\n"
+    "DIR is the data folder; it may be named by --data or the environment as well.",
 )

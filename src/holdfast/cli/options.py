@@ -55,6 +55,12 @@ def reason_option(command: F) -> F:
     return click.option("--reason", default="", help="Why; it is recorded.")(command)
 
 
+def strict_option(command: F) -> F:
+    return click.option(
+        "--strict", is_flag=True, help="Fail where this repeats what was done before."
+    )(command)
+
+
 def watch_option(command: F) -> F:
     return click.option("-w", "--watch", is_flag=True, help="Go on showing it as it changes.")(
         command

@@ -5,19 +5,19 @@ from pathlib import Path
 import click
 
 from holdfast.cli.asking import asking
-from holdfast.cli.options import output_option, reason_option, server_options
-from holdfast.cli.output import View, clean, emit_list, note
+from holdfast.cli.options import reason_option, server_options
+from holdfast.cli.output import clean, emit_list, note
+from holdfast.cli.reading import Look, reads
 from holdfast.cli.tables import cell, number, table_of, words
 from holdfast.wire.bodies import Reason
 
 
 @click.command("list")
-@server_options
-@output_option
-def list_queues(server: str | None, token_file: Path | None, form: str) -> None:
+@reads
+def list_queues(look: Look, form: str) -> None:
     """List the queues that are paused or have something waiting."""
-    with asking(server, token_file) as asker:
-        views: list[View] = asker.get("queues")["queues"]
+    with look.source() as source:
+        views = source.queues()
     drawn = table_of(
         views,
         words("QUEUE", "name"),

@@ -33,7 +33,7 @@ class Look(Struct, frozen=True):
     def source(self, *, is_patient: bool = False) -> Iterator[Source]:
         """The folder that was named; where none was, the server. `is_patient`: somebody waits
         anyway, and a server may be started again meanwhile."""
-        path = self._folder()
+        path = self.folder()
         if path is not None:
             from holdfast.cli.folders import FromFolder
 
@@ -55,7 +55,12 @@ class Look(Struct, frozen=True):
             with asker.patient() as patient:
                 yield FromServer(patient)
 
-    def _folder(self) -> Path | None:
+    def moment(self) -> str:
+        """The moment as a server is told it; empty for now."""
+        return "" if self.at is None else told_moment(self.at)
+
+    def folder(self) -> Path | None:
+        """The folder that was named, by the command or the environment; None: ask a server."""
         if self.data is not None and self.server is not None:
             raise Trouble("--data reads a folder and --server asks a server: name one.", USAGE)
         if self.data is not None or self.server is not None:
@@ -64,7 +69,14 @@ class Look(Struct, frozen=True):
         return Path(told) if told else None
 
 
-def _moment(context: click.Context, option: click.Parameter, value: str | None) -> Any:
+def told_moment(moment: Any) -> str:
+    """A moment of a log in the form that travels: a position, or a time with its zone."""
+    from holdfast.coordinator.views import rfc3339
+
+    return str(moment.position) if moment.position is not None else rfc3339(moment.wall)
+
+
+def moment_of(context: click.Context, option: click.Parameter, value: str | None) -> Any:
     if value is None:
         return None
     from holdfast.cli.moments import parse_moment
@@ -76,10 +88,10 @@ def _moment(context: click.Context, option: click.Parameter, value: str | None) 
 
 
 def data_option(command: F) -> F:
-    return _folder_option("else your state folder")(command)
+    return folder_option("else your state folder")(command)
 
 
-def _folder_option(otherwise: str) -> Callable[[F], F]:
+def folder_option(otherwise: str) -> Callable[[F], F]:
     return click.option(
         "--data",
         type=click.Path(path_type=Path),
@@ -91,16 +103,15 @@ def _folder_option(otherwise: str) -> Callable[[F], F]:
 def at_option(command: F) -> F:
     return click.option(
         "--at",
-        callback=_moment,
+        callback=moment_of,
         metavar="POSITION|TIME",
         help="As it was then, from a folder: a position (412), a time (2026-03-01T12:00:00Z), "
         "14:05 today, or 10m ago.",
     )(command)
 
 
-def reads(command: F) -> F:
-    """`--server`, `--token-file`, `--data` and `--at`, given to the command as one `look`; and
-    `-o`."""
+def looks(command: F) -> F:
+    """`--server`, `--token-file`, `--data` and `--at`, given to the command as one `look`."""
 
     @wraps(command)
     def looked(
@@ -112,8 +123,13 @@ def reads(command: F) -> F:
     ) -> Any:
         return command(look=Look(data, at, server, token_file), **rest)
 
-    folder = _folder_option("else the server is asked")
-    return cast(F, server_options(folder(at_option(output_option(looked)))))
+    folder = folder_option("else the server is asked")
+    return cast(F, server_options(folder(at_option(looked))))
+
+
+def reads(command: F) -> F:
+    """All of that, and `-o`."""
+    return looks(output_option(command))
 
 
 def folder_of(data: Path | None) -> Path:

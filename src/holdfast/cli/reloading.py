@@ -113,6 +113,7 @@ def _settings(told: Mapping[str, Any], sinks: Mapping[str, AnySink]) -> Settings
         result_bytes=result_bytes,
         bundle_bytes=bundle_bytes,
         bundles_bytes=_size(told, "bundles_size", least=1),
+        strict=told["strict"],
         sinks=sinks,
     )
 

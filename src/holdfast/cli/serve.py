@@ -71,6 +71,8 @@ COLLECTED_AFTER: Final = (20_000, 20, 20)
               help="Another name this server is called by.")
 @click.option("--rate", type=click.FloatRange(min=1), metavar="N",
               help="Requests a second that one token may make. [default: 5000]")
+@click.option("--strict", is_flag=True, default=None,
+              help="Refuse a command that repeats what was done before.")
 @click.option("--access-log", is_flag=True, default=None, help="Log every request.")  # fmt: skip
 def serve(data: Path | None, **flags: Any) -> None:
     """Take a folder and serve it: to `holdfast worker start`, to programs, to curl.

@@ -6,10 +6,11 @@ from itertools import islice
 from typing import Any, Final
 
 from holdfast.cli.asking import Asker
+from holdfast.cli.audit_servers import ServerAudit
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule
+from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule, no_worker
 from holdfast.core.owed import DebtName
 from holdfast.wire.http import Rejected
 from holdfast.wire.output import Output
@@ -176,6 +177,30 @@ class FromServer:
 
     def limits(self) -> list[View]:
         found: list[View] = self.asker.get("limits")["limits"]
+        return found
+
+    @property
+    def audit(self) -> ServerAudit:
+        return ServerAudit(self.asker)
+
+    def workers(self) -> list[View]:
+        found: list[View] = self.asker.get("workers")["workers"]
+        return found
+
+    def worker(self, name: str) -> View:
+        try:
+            return self.asker.get("workers", name)
+        except Rejected as no:
+            if no.problem.code != "not_found":
+                raise
+            raise no_worker(name, self) from None
+
+    def queues(self) -> list[View]:
+        found: list[View] = self.asker.get("queues")["queues"]
+        return found
+
+    def tokens(self) -> list[View]:
+        found: list[View] = self.asker.get("tokens")["tokens"]
         return found
 
     def transactions(self, limit: int) -> list[View]:

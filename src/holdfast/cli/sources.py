@@ -1,7 +1,7 @@
 """Where commands that look get what they show: a folder of the log, or a server. One shape for
 both, so that everything is drawn from the same views by the same code."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from holdfast.cli.shelves import Shelf
 from holdfast.core.ids import effect_name
 from holdfast.core.owed import DebtName
 from holdfast.wire.wanted import Wanted, WantedEffects
+from holdfast.wire.wanted_entries import WantedEntries
 
 LAST: Final = "last"
 SHOWN: Final = 5
@@ -31,6 +32,20 @@ class Found(Struct, frozen=True):
             note(f"the first {shown} {what}; --limit 0 shows all")
         elif shown < self.total:
             note(f"{shown} of {self.total:,} {what}; --limit 0 shows all")
+
+
+class AuditSource(Protocol):
+    def entries(self, wanted: WantedEntries, limit: int) -> list[View]:
+        """The newest lines, the newest last; limit zero is none."""
+        ...
+
+    def head(self) -> View:
+        """How far the log is durable, and the head of its chain there."""
+        ...
+
+    def export(self, first: int, last: int) -> Iterator[bytes]:
+        """The trail as a file, line by line; zero is from the beginning, or to the end."""
+        ...
 
 
 class Source(Protocol):
@@ -109,6 +124,22 @@ class Source(Protocol):
         """Every circuit that something is held against."""
         ...
 
+    def workers(self) -> list[View]:
+        """The workers that are there, and those that hold something."""
+        ...
+
+    def worker(self, name: str) -> View:
+        """One of them with its leases."""
+        ...
+
+    def queues(self) -> list[View]:
+        """The queues that are paused or have something waiting."""
+        ...
+
+    def tokens(self) -> list[View]:
+        """Who may ask for what."""
+        ...
+
     def stalls(self, patience_ms: int) -> list[View]:
         """What hangs, the oldest first; of a folder, what does for so long."""
         ...
@@ -129,6 +160,11 @@ class Source(Protocol):
         """The next instants of a schedule."""
         ...
 
+    @property
+    def audit(self) -> AuditSource:
+        """The audit trail."""
+        ...
+
     def transactions(self, limit: int) -> list[View]:
         """The newest transactions, the newest last."""
         ...
@@ -147,6 +183,14 @@ def no_schedule(name: str, source: Source) -> Trouble:
     return Trouble(
         f"there is no schedule {name} {source.place}. "
         f"`holdfast schedule list{source.options}` lists what there is.",
+        NOT_FOUND,
+    )
+
+
+def no_worker(name: str, source: Source) -> Trouble:
+    return Trouble(
+        f"no worker {name} has been heard of {source.place}. "
+        f"`holdfast worker list{source.options}` lists those there are.",
         NOT_FOUND,
     )
 

@@ -13,7 +13,7 @@ from holdfast.cli.asking import Asker, asking
 from holdfast.cli.edits import edits_of, set_option
 from holdfast.cli.errors import NOT_FOUND, REFUSED, USAGE, Trouble, advised, code_of
 from holdfast.cli.instants import instant
-from holdfast.cli.options import output_option, reason_option, server_options
+from holdfast.cli.options import output_option, reason_option, server_options, strict_option
 from holdfast.cli.output import (
     TABLES,
     Column,
@@ -44,6 +44,7 @@ class Order(Struct, frozen=True, kw_only=True):
     reason: str
     dry_run: bool
     yes: bool
+    strict: bool
     server: str | None
     token_file: Path | None
     form: str
@@ -61,7 +62,8 @@ def orders(command: F) -> F:
         "--dry-run", is_flag=True, help="Show what it would be done to; do nothing."
     )
     yes = click.option("-y", "--yes", is_flag=True, help="Do not ask, however many they are.")
-    return cast(F, reason_option(dry_run(yes(server_options(output_option(ordered))))))
+    asked = strict_option(server_options(output_option(ordered)))
+    return cast(F, reason_option(dry_run(yes(asked))))
 
 
 @click.command("cancel")
@@ -73,7 +75,7 @@ def cancel_job(order: Order, selectors: tuple[str, ...], prefix: bool) -> int:
 
     JOB is a whole id, `last`, `all` (those that have not ended) or numbers such as 1-10:2.
     """
-    with asking(order.server, order.token_file) as asker:
+    with asking(order.server, order.token_file, strict=order.strict) as asker:
         source = FromServer(asker)
         jobs = find_jobs(source, selectors, all_means=UNFINISHED)
         if not prefix:
@@ -99,7 +101,7 @@ def cancel_job(order: Order, selectors: tuple[str, ...], prefix: bool) -> int:
 def retry_job(order: Order, selectors: tuple[str, ...], changes: tuple[str, ...]) -> int:
     """Send tasks back with fresh budgets: those of a job that may come back, or the ones named."""
     edits = edits_of(changes)
-    with asking(order.server, order.token_file) as asker:
+    with asking(order.server, order.token_file, strict=order.strict) as asker:
         source = FromServer(asker)
         whole = [text for text in selectors if "/" not in text]
         wanted: dict[str, list[int]] = {view["id"]: [] for view in find_jobs(source, whole)}
@@ -127,7 +129,7 @@ def retry_job(order: Order, selectors: tuple[str, ...], changes: tuple[str, ...]
 @orders
 def cancel_task(order: Order, selectors: tuple[str, ...]) -> int:
     """Stop tasks; the others of their job go on."""
-    with asking(order.server, order.token_file) as asker:
+    with asking(order.server, order.token_file, strict=order.strict) as asker:
         found = _tasks(FromServer(asker), selectors)
         if order.dry_run:
             left = [view for view in found if view["state"] not in ENDED]

@@ -12,7 +12,7 @@ from holdfast.cli.asking import asking
 from holdfast.cli.bundles import brought, digest_of
 from holdfast.cli.config import load_config
 from holdfast.cli.instants import instant
-from holdfast.cli.options import output_option, server_options
+from holdfast.cli.options import output_option, server_options, strict_option
 from holdfast.cli.output import FOR_PROGRAMS, View, draw_fields, emit, emit_one, note
 from holdfast.cli.pairs import pairs_of
 from holdfast.cli.wishes import place, placed, resolve, tie, tied
@@ -110,6 +110,7 @@ def _describes_once(command: F) -> F:
               help="Show what would be asked, and whether it would start; submit nothing.",
               )  # fmt: skip
 @click.option("--wait", is_flag=True, help="Wait for its end, and exit as `job wait` does.")
+@strict_option
 @server_options
 @output_option
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -121,6 +122,7 @@ def submit(
     wait: bool,
     server: str | None,
     token_file: Path | None,
+    strict: bool,
     form: str,
     **asked: Any,
 ) -> int:
@@ -138,7 +140,7 @@ def submit(
             body.bundle = digest_of(asked["bundle"])
         _preview(body, form, *_foreseen(server, token_file, body))
         return 0
-    with asking(server, token_file) as asker:
+    with asking(server, token_file, strict=strict) as asker:
         if asked["bundle"]:
             body.bundle = brought(asker, asked["bundle"])
         resolve(body, asker)
@@ -154,9 +156,16 @@ def submit(
 
 @click.command(context_settings=ITS_OWN)
 @_describes_once
+@strict_option
 @server_options
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(command: tuple[str, ...], server: str | None, token_file: Path | None, **asked: Any) -> int:
+def run(
+    command: tuple[str, ...],
+    server: str | None,
+    token_file: Path | None,
+    strict: bool,
+    **asked: Any,
+) -> int:
     """Run a command on a worker, wait for it, and end with its exit code.
 
     Ctrl-C cancels it.
@@ -166,7 +175,7 @@ def run(command: tuple[str, ...], server: str | None, token_file: Path | None, *
     body = body_of(command, asked)
     tie(body, asked)
     check(body)
-    with asking(server, token_file) as asker:
+    with asking(server, token_file, strict=strict) as asker:
         if asked["bundle"]:
             body.bundle = brought(asker, asked["bundle"])
         resolve(body, asker)

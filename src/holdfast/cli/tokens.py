@@ -7,7 +7,8 @@ import click
 
 from holdfast.cli.asking import asking
 from holdfast.cli.options import output_option, server_options
-from holdfast.cli.output import View, emit_list, emit_one, note
+from holdfast.cli.output import emit_list, emit_one, note
+from holdfast.cli.reading import Look, reads
 from holdfast.cli.spans import clock
 from holdfast.cli.tables import cell, table_of, words
 from holdfast.wire.bodies import NewToken
@@ -53,12 +54,11 @@ def create(
 
 
 @click.command("list")
-@server_options
-@output_option
-def list_tokens(server: str | None, token_file: Path | None, form: str) -> None:
+@reads
+def list_tokens(look: Look, form: str) -> None:
     """List the tokens that open something. Their secrets are known only to their owners."""
-    with asking(server, token_file) as asker:
-        views: list[View] = asker.get("tokens")["tokens"]
+    with look.source() as source:
+        views = source.tokens()
     drawn = table_of(
         views,
         cell("TOKEN", "id"),

@@ -198,6 +198,9 @@ class Backend(Protocol):
 
     def refusals(self) -> dict[str, int]: ...
 
+    def resume(self, reason: str) -> bool:
+        """False where the log was at work."""
+
     def is_foreign(self) -> bool:
         """Whether this is a forked copy, which owns neither a thread nor a connection."""
 

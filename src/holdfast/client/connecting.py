@@ -21,6 +21,7 @@ def connect(
     token_file: str | Path | None = None,
     ca_file: str | Path | None = None,
     patience: Duration = "1m",
+    strict: bool = False,
 ) -> Holdfast:
     """Use the server at `url` (`http://…`, `https://…` or `unix:/path`), else the one that
     HOLDFAST_SERVER names, else the one that this user started last on this machine.
@@ -29,6 +30,7 @@ def connect(
     file HOLDFAST_TOKEN_FILE names, else, for that last server, the one it wrote when it started.
     `ca_file` holds certificates to trust beside the system's. While the server is away, calls and
     waiting go on for `patience`, then raise `Unreachable`; nothing is sent before the first call.
+    `strict` turns a repeat of what was done before into an error that changes nothing.
 
     Workers import a function by its module and name, so it must be installed where they run. A
     function of the script that was started is recorded by the script's path: only workers that
@@ -49,6 +51,7 @@ def connect(
         url=where,
         token=_token(token, token_file) or own_token(where),
         ca_file="" if ca_file is None else str(ca_file),
+        strict=strict,
     )
     return Holdfast(Remote(server, patience_s=duration_ms(patience, "patience") / 1_000), 0)
 

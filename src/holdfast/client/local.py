@@ -311,6 +311,14 @@ class Local:
     def refusals(self) -> dict[str, int]:
         return self.call(lambda coordinator: dict(coordinator.refusals))
 
+    def resume(self, reason: str) -> bool:
+        def ask(coordinator: Coordinator) -> bool:
+            was = bool(coordinator.state.suspended)
+            _accepted(coordinator.execute(c.ResumeLog(), actor=self.actor, reason=reason))
+            return was
+
+        return self.call(ask)
+
     # Whether it may be asked, and the end of it.
 
     def _check_scheduled(self, spec: JobSpec) -> None:

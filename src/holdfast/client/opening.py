@@ -32,6 +32,7 @@ def open(
     resources: Mapping[str, float] | None = None,
     attributes: Mapping[str, str | float] | None = None,
     sinks: Mapping[str, Given] | None = None,
+    strict: bool = False,
     stall_timeout: Duration | None = "10m",
     stall_recovery: Literal["auto", "ask"] = "auto",
     stall_delay: Duration = "60s",
@@ -45,6 +46,8 @@ def open(
     `result_size` is how large the result of a task may be.
     `resources` and `attributes` are what tasks may ask for by name, and require. `sinks` are where
     effects go, by the names that tasks give: definitions, or functions called with each effect.
+    `strict` turns a repeat of what was done before into an error that changes nothing: a submit
+    with a known key, a cancel of what has ended, a retry where nothing can come back.
     What hangs for `stall_timeout` is found (None: nothing is); `auto` ends an attempt that does,
     and its task waits `stall_delay`, `ask` waits for `approve_stall`.
     """
@@ -53,23 +56,19 @@ def open(
         raise MissingGuard(loading)
     if executor not in EXECUTORS:
         raise ValueError(f"executor={executor!r} must be one of {', '.join(EXECUTORS)}")
-    slots = (os.cpu_count() or 1) if workers is None else whole(workers, "workers")
-    if slots < 1:
-        raise ValueError(f"workers={workers!r} must be at least 1")
+    slots = _slots(workers)
     if keep_finished < 0:
         raise ValueError(f"keep_finished={keep_finished!r} cannot be negative")
     # Before the folder is taken: a mistake here must not leave it locked.
     grace_ms = duration_ms(grace, "grace")
-    largest = size_bytes(result_size, "result_size")
-    if not INLINE_BYTES <= largest <= RESULT_BYTES_MAX:
-        raise ValueError(f"result_size={result_size!r} must be from 64Ki to 1Gi")
     given = sinks_given(sinks, executor)
     settings = Settings(
-        result_bytes=largest,
+        result_bytes=_largest(result_size),
         history_bytes=None if history is None else size_bytes(history, "history"),
         archive=None if archive is None else Path(archive).absolute(),
         keep_finished=keep_finished,
         sinks=given.defined,
+        strict=strict,
         stall_ms=duration_ms(stall_timeout, "stall_timeout"),
         stall_recovery=checked_recovery(stall_recovery, "stall_recovery"),
         stall_delay_ms=duration_ms(stall_delay, "stall_delay"),
@@ -78,6 +77,20 @@ def open(
     named = tuple(sorted(told.items()))
     offers = Offers(amounts_of(resources or {}), named, given.deliverer)
     return Holdfast(Local(Path(path), _maker(executor), slots, settings, offers), grace_ms)
+
+
+def _slots(workers: int | None) -> int:
+    slots = (os.cpu_count() or 1) if workers is None else whole(workers, "workers")
+    if slots < 1:
+        raise ValueError(f"workers={workers!r} must be at least 1")
+    return slots
+
+
+def _largest(result_size: int | str) -> int:
+    largest = size_bytes(result_size, "result_size")
+    if not INLINE_BYTES <= largest <= RESULT_BYTES_MAX:
+        raise ValueError(f"result_size={result_size!r} must be from 64Ki to 1Gi")
+    return largest
 
 
 def _attribute(value: str | float, name: str) -> str:

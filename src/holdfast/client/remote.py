@@ -78,6 +78,10 @@ class Retried(Struct):
     retried: int
 
 
+class Resumed(Struct):
+    was: str | None
+
+
 class Told(Struct):
     outcomes: list[bodies.Outcome]
 
@@ -268,6 +272,10 @@ class Remote:
     def refusals(self) -> dict[str, int]:
         text = self._asked(lambda: self._http.text(f"{API}/metrics"))
         return {code: int(float(number)) for code, number in REFUSED.findall(text)}
+
+    def resume(self, reason: str) -> bool:
+        body = bodies.Reason(reason=reason)
+        return self._post(f"{API}/log/resume", body, Resumed).was is not None
 
     # Whether it may be asked, and the end of it.
 

@@ -56,6 +56,10 @@ class Tending:
         """What happened last, oldest first: each accepted command with what it made true."""
         return self._backend.transactions(limit)
 
+    def resume(self, reason: str = "") -> bool:
+        """Let a log work that was forked or salvaged; False where it was at work."""
+        return self._backend.resume(text(reason, "reason"))
+
     def refusals(self) -> dict[str, int]:
         """How often something was refused since the coordinator began, by reason code."""
         return self._backend.refusals()

@@ -11,7 +11,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.coordinator.durations import Durations
 from holdfast.coordinator.ports import Clock, Dice
+from holdfast.coordinator.refusing import Refusing
+from holdfast.coordinator.tally import Tally
 from holdfast.coordinator.watch import Watchers
 from holdfast.core import commands as c
 from holdfast.core import commands_schedules as s
@@ -72,7 +75,9 @@ class Coordinator:
         self.clock = clock
         self.dice = dice
         self.watchers = Watchers(state)
-        self.refusals: Counter[str] = Counter()
+        self.tally = Tally()
+        self.durations: Durations | None = None
+        self.refusing = Refusing(state, clock)
         # What happened and is not worth a record: lost with the process.
         self.notices: deque[tuple[Instant, Action]] = deque(maxlen=NOTICES_KEPT)
         self.durable: Position = state.position
@@ -90,10 +95,27 @@ class Coordinator:
         """Log time never goes back, whatever the clock says."""
         return max(self.clock.now(), self.state.time)
 
+    def observe(self, *, strict: bool) -> None:
+        """Measure from now on how long tasks are where they are: somebody will draw it."""
+        self.refusing.strict = strict
+        self.durations = Durations(self.state)
+
+    @property
+    def refusals(self) -> Counter[str]:
+        """How many commands were refused, by why."""
+        return self.refusing.refusals
+
     def execute(
-        self, command: c.Command, *, actor: str, request_id: str = "", reason: str = ""
+        self,
+        command: c.Command,
+        *,
+        actor: str,
+        request_id: str = "",
+        reason: str = "",
+        strict: bool = False,
     ) -> Decision:
-        """The one door. An accepted command is one record, or none where it adds no fact.
+        """The one door. An accepted command is one record, or none where it adds no fact; to who
+        is `strict` that is a refusal.
 
         Deciding changes nothing: a request so malformed that it cannot even be judged or written
         raises, and harms nobody but its asker.
@@ -101,7 +123,7 @@ class Coordinator:
         if self.failure is not None:
             raise self.failure
         self.excuse_absence()
-        decision = self._judge(command, actor, request_id, reason)
+        decision = self._judge(command, actor, request_id, reason, strict=strict)
         if self.state.unsettled:
             self._settle_ties()
         return decision
@@ -126,14 +148,18 @@ class Coordinator:
         if was_away and self.failure is None:
             self._judge(c.RearmLeases(term_ms=self.term_ms), "coordinator", "", "")
 
-    def _judge(self, command: c.Command, actor: str, request_id: str, reason: str) -> Decision:
+    def _judge(
+        self, command: c.Command, actor: str, request_id: str, reason: str, *, strict: bool = False
+    ) -> Decision:
         now = self.now()
         try:
             decision = decide(self.state, command, now)
         except BrokenInvariant as error:
             self.fail(error)
             raise
-        if not isinstance(decision, Refused) and decision.events:
+        if isinstance(decision, Refused):
+            return self.refusing.refused(command, decision, actor, request_id)
+        if decision.events:
             name = type(command).__name__
             record = Record(now, name, actor, request_id, reason, decision.events)
             encoded = encode_record(record)
@@ -141,10 +167,12 @@ class Coordinator:
             if unfit is None:
                 self._record(record, encoded)
                 return decision
-            decision = Refused(unfit[0], f"{name} was given {unfit[1]}")
-        if isinstance(decision, Refused):
-            self.refusals[decision.code] += 1
-        return decision
+            no = Refused(unfit[0], f"{name} was given {unfit[1]}")
+            return self.refusing.refused(command, no, actor, request_id)
+        answer = self.refusing.repeated(command, decision, actor, strict=strict)
+        if isinstance(answer, Refused):
+            return self.refusing.refused(command, answer, actor, request_id)
+        return answer
 
     def _record(self, record: Record, encoded: bytes) -> None:
         position = Position(self.state.position + 1)
@@ -157,6 +185,9 @@ class Coordinator:
         self._pending.append(encoded)
         self.written += len(encoded)
         self.watchers.note(position, record)
+        self.tally.note(record)
+        if self.durations is not None:
+            self.durations.note(position, record)
 
     def answer(self, send: Callable[[], None], fail: Callable[[Exception], None]) -> None:
         """Let `send` go out once everything memory knows now is on disk; `fail` if it never is."""

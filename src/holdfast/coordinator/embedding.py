@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from holdfast.coordinator.checker import Checker
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
 from holdfast.coordinator.desk import Desk
@@ -25,6 +26,8 @@ from holdfast.core.ids import Position
 from holdfast.core.record import Record
 
 SNAPSHOT_PATIENCE_S = 10.0
+SETTLE_MS = 30_000
+"""How long after an opening the first check is asked for: most programs are over by then."""
 
 
 class Embedded:
@@ -34,6 +37,7 @@ class Embedded:
         self.log = taken.log
         self.epoch = taken.epoch
         self.coordinator = taken.coordinator
+        self.coordinator.refusing.strict = settings.strict
         self.results = Results(
             self.log.path, taken.coordinator.clock.wall, largest_bytes=settings.result_bytes
         )
@@ -51,6 +55,9 @@ class Embedded:
             partial(taken.install, self.engine.post),
             self.desk,
         )
+        self.checker = Checker(
+            self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS
+        )
         self._fleet = FleetNotes(self.log.path, self.coordinator, self.exchanges)
         unplaced = Unplaced(self.coordinator, self.exchanges)
         self.stalls = Stalls(self.coordinator, self.exchanges, settings)
@@ -64,6 +71,7 @@ class Embedded:
                 Rounds(self.coordinator, self.exchanges),
                 PaceNotes(self.log.path, self.coordinator, self.exchanges.placement),
                 self.snapshotter,
+                self.checker,
                 Collector(self.results, self.coordinator.state),
             )
         )
@@ -82,6 +90,7 @@ class Embedded:
         way gets `patience_s`; whoever still waits for something is told `why`. A disk that is full
         holds nobody here: what it had no room for was never acknowledged."""
         self.engine.leave()
+        self.checker.finish()
         self.snapshotter.finish(patience_s)
         settled = threading.Event()
 
@@ -95,6 +104,7 @@ class Embedded:
         settled.wait()
         self.engine.stop(why or OperatingError(f"{self.log.path} was closed"))
         self._fleet.leave()
+        self.coordinator.refusing.close()
         self.log.close()
 
 

@@ -10,11 +10,18 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from holdfast.coordinator.checking import Check, check_folder
+from holdfast.coordinator.questions import Asked, Compared, reply_to
 from holdfast.coordinator.snapshotting import Course, make_snapshot
 
-Errand = Course
+Errand = Course | Check | Asked | Compared
 
-ERRANDS: Final[dict[type[Struct], Callable[[Any], object]]] = {Course: make_snapshot}
+ERRANDS: Final[dict[type[Struct], Callable[[Any], object]]] = {
+    Course: make_snapshot,
+    Check: check_folder,
+    Asked: reply_to,
+    Compared: reply_to,
+}
 
 
 def do(given: bytes) -> bytes:

@@ -8,6 +8,7 @@ import json
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -18,6 +19,7 @@ from holdfast.core.errors import BrokenInvariant, OperatingError
 from holdfast.core.freeze import fingerprint, thaw
 from holdfast.core.ids import Position
 from holdfast.core.record import Record, decode_record
+from holdfast.core.sound import Unsound
 from holdfast.core.state import State
 from holdfast.wal import (
     DiskFull,
@@ -264,7 +266,8 @@ def _start(folder: Folder, until: int) -> State:
     for path in reversed(snapshot_files(folder.path)):
         snapshot = _usable(folder, path) if int(path.stem) <= until else None
         if snapshot is not None:
-            return thawed(snapshot)
+            with suppress(Unsound):
+                return thawed(snapshot)
     return State()
 
 

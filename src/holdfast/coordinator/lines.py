@@ -20,6 +20,7 @@ class Line(Struct, frozen=True):
 
 LINES: Final[dict[str, Line]] = {
     "transition_refused": Line(ERROR, "a move was refused"),
+    "lease_lost": Line(INFO, "a report came too late and was refused"),
     "repeat": Line(DEBUG, "a command came again and changed nothing"),
     "refusals_dropped": Line(WARNING, "more was refused than is noted"),
     "log_torn": Line(

@@ -13,13 +13,14 @@ LOOK_MS: Final = 1_000
 
 
 class Notebook:
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, most_bytes: int = 0) -> None:
+        self._most_bytes = most_bytes
         self._path = folder / name
         self._former = folder / f"{name}.old"
 
     def is_full(self) -> bool:
         try:
-            return self._path.stat().st_size > MOST_BYTES
+            return self._path.stat().st_size > (self._most_bytes or MOST_BYTES)
         except FileNotFoundError:
             return False
 

@@ -3,20 +3,20 @@
 import gc
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from holdfast.coordinator.lines import say
 from holdfast.coordinator.ports import Machine, ThisMachine
 from holdfast.coordinator.settings import LEASE_TERM_MS
 from holdfast.core import commands as c
 from holdfast.core.apply import apply
-from holdfast.core.errors import BrokenInvariant, OperatingError
+from holdfast.core.errors import BrokenInvariant
 from holdfast.core.freeze import thaw
 from holdfast.core.ids import Position
 from holdfast.core.record import decode_record
 from holdfast.core.state import State
 from holdfast.version import VERSION
-from holdfast.wal import Disk, Frame, RealDisk, newest_snapshot
+from holdfast.wal import Disk, Frame, RealDisk, Snapshot, newest_snapshot
 
 
 class Readable(Protocol):
@@ -70,23 +70,33 @@ def replay_frames(state: State, log: Readable, until: int | None = None) -> Stat
     return state
 
 
+BEYOND: Final = "it stands for more than was asked for"
+
+
 def _from_snapshot(log: Readable, folder: Path, disk: Disk, until: int | None) -> State:
-    choice = newest_snapshot(disk, folder, log)
-    snapshot = choice.snapshot
+    """The state of the newest snapshot that can be used. One whose bytes are whole and whose state
+    cannot be is passed over like a damaged one; where nothing stands for dropped history this
+    refuses, and names each file and what is wrong with it."""
+    found: list[State] = []
+
+    def judge(snapshot: Snapshot) -> str:
+        if until is not None and snapshot.position > until:
+            return BEYOND
+        # Whoever made it compared the thawed state with the hash; the bytes are those it checked.
+        try:
+            state = thaw(b"".join(snapshot.payload(disk)))
+        except BrokenInvariant as error:
+            return str(error)
+        if state.position != snapshot.position:
+            return "it does not hold the state it claims"
+        found.append(state)
+        return ""
+
+    choice = newest_snapshot(disk, folder, log, judge)
     for rejected in choice.rejected:
-        say("snapshot_rejected", file=rejected.path.name, why=rejected.why)
-    if snapshot is None or (until is not None and snapshot.position > until):
-        if log.oldest > 1:
-            raise OperatingError(
-                f"history before position {log.oldest} is no longer kept in {folder}; "
-                f"ask for a later moment, or read the archive"
-            )
-        return State()
-    # Whoever made it compared the thawed state with the hash; the bytes are the ones it checked.
-    state = thaw(b"".join(snapshot.payload(disk)))
-    if state.position != snapshot.position:
-        raise BrokenInvariant(f"{snapshot.path} does not hold the state it claims")
-    return state
+        if rejected.why != BEYOND:
+            say("snapshot_rejected", file=rejected.path.name, why=rejected.why)
+    return found[0] if found else State()
 
 
 def opening(

@@ -15,6 +15,7 @@ from holdfast.coordinator.seats import Paces, Worker
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core import events as e
+from holdfast.core.attempted import TARGETS
 from holdfast.core.decision import Accepted, Lost, Refused
 from holdfast.core.ids import JobId, LeaseId, Position
 from holdfast.core.record import Record
@@ -93,21 +94,20 @@ class Reporting:
                 c.ReleaseAttempts(worker=who, incarnation=inc, released=exchange.released)
             )
         verdicts: list[Verdict] = []
-        told = {"actor": f"worker:{who}", "request_id": f"{inc}.{exchange.number}"}
+        actor, request_id = f"worker:{who}", f"{inc}.{exchange.number}"
         for command in commands:
-            decision = self._coordinator.execute(command, **told)
+            decision = self._coordinator.execute(command, actor=actor, request_id=request_id)
             if isinstance(decision, Refused):
                 verdicts.append(Verdict(LeaseId(0), REFUSED, decision.message))
             elif isinstance(decision.answer, tuple):
-                verdicts.extend(self._verdict(lost) for lost in decision.answer)
+                verdicts.extend(self._verdict(command, lost) for lost in decision.answer)
         for failed in unfit:
             roll = self._coordinator.dice.roll()
-            decision = self._coordinator.execute(
-                c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll), **told
-            )
+            command = c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll)
+            decision = self._coordinator.execute(command, actor=actor, request_id=request_id)
             lost = decision.answer if isinstance(decision, Accepted) else ()
             # What was committed under it before stays committed, whatever the settings say now.
-            verdict = self._verdict(lost[0]) if isinstance(lost, tuple) and lost else None
+            verdict = self._verdict(command, lost[0]) if isinstance(lost, tuple) and lost else None
             verdicts.append(verdict or Verdict(failed.lease_id, REFUSED, failed.error))
         for job_id in whole:
             self._commit_gang(job_id)
@@ -206,9 +206,10 @@ class Reporting:
                 c.CordonWorker(worker=culprit, reason=why), actor="scheduler", reason=why
             )
 
-    def _verdict(self, lost: Lost) -> Verdict:
+    def _verdict(self, command: c.Command, lost: Lost) -> Verdict:
         """Only the log can tell a repeat of the commit from a late report of another attempt."""
         committed = b""
+        name, actor = type(command).__name__, f"worker:{getattr(command, 'worker', '')}"
         if lost.settled:
             for event in self._read(lost.settled).events:
                 if isinstance(event, e.TasksCompleted) and event.job_id == lost.job_id:
@@ -220,7 +221,8 @@ class Reporting:
                 for commit in commits:
                     if commit.index == lost.index:
                         if commit.lease_id == lost.lease_id:
+                            self._coordinator.refusing.repeat(name, actor)
                             return Verdict(lost.lease_id, COMMITTED, "")
                         committed = commit.result
-        self._coordinator.refusals["lease_lost"] += 1
+        self._coordinator.refusing.lost(name, lost, TARGETS[type(command)], actor)
         return Verdict(lost.lease_id, LEASE_LOST, lost.why, committed)

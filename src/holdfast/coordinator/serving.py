@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from holdfast.coordinator.bundles import FOLDER, Bundles
+from holdfast.coordinator.checker import Checker
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.collecting import Collector
 from holdfast.coordinator.coordinator import Coordinator
@@ -26,6 +27,7 @@ from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.stalls import Stalls
 from holdfast.coordinator.taking import Taken
 from holdfast.coordinator.ticker import Rounds, Ticker
+from holdfast.coordinator.turns import Hook
 from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
 from holdfast.core.errors import OperatingError
@@ -37,6 +39,12 @@ from holdfast.wire.exchange import Exchange, Reply
 T = TypeVar("T")
 
 SNAPSHOT_PATIENCE_S = 10.0
+SETTLE_MS = 2_000
+"""How long after an opening the first check is asked for: those who come back come first."""
+
+QUESTIONS = 2
+"""So many questions in SQL are answered at once, each by a process of its own; they have a desk of
+their own, so that a snapshot never waits for one."""
 
 
 class Growth:
@@ -70,6 +78,7 @@ class Served:
     ) -> None:
         self.log = taken.log
         self.coordinator = taken.coordinator
+        self.coordinator.observe(strict=settings.strict)
         self.term_ms = term_ms
         self.draining = False
         self.growth = Growth(taken.coordinator)
@@ -93,7 +102,7 @@ class Served:
         self._reception = Reception(
             taken.coordinator, self.exchanges, self._parking, self.engine.soon, faults
         )
-        self.desk = Desk()
+        self.desk, self.questions = Desk(), Desk(QUESTIONS)
         self.snapshotter = Snapshotter(
             self.log.path,
             self.log,
@@ -102,6 +111,9 @@ class Served:
             partial(taken.install, self.engine.post),
             self.desk,
         )
+        self.checker = Checker(
+            self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS
+        )
         self.ticker = Ticker(
             self.coordinator,
             keep_finished=settings.keep_finished,
@@ -109,22 +121,28 @@ class Served:
             unplaced=Unplaced(self.coordinator, self.exchanges),
         )
         self.stalls = Stalls(self.coordinator, self.exchanges, settings)
-        self.engine.hooks.extend(
-            (
-                self.ticker,
-                self.stalls,
-                Clockwork(self.coordinator),
-                FleetNotes(self.log.path, self.coordinator, self.exchanges),
-                self._parking,
-                Rounds(self.coordinator, self.exchanges),
-                PaceNotes(self.log.path, self.coordinator, self.exchanges.placement),
-                self.snapshotter,
-                self.growth,
-                Collector(self.bundles, self.coordinator.state),
-                Collector(self.results, self.coordinator.state),
-            )
-        )
         self._taken = taken
+        self.engine.hooks.extend(self._hooks())
+
+    def _hooks(self) -> Iterator[Hook]:
+        """Whatever acts in every turn, in this order."""
+        yield self.ticker
+        yield self.stalls
+        yield Clockwork(self.coordinator)
+        yield FleetNotes(self.log.path, self.coordinator, self.exchanges)
+        yield self._parking
+        yield Rounds(self.coordinator, self.exchanges)
+        yield PaceNotes(self.log.path, self.coordinator, self.exchanges.placement)
+        yield self.snapshotter
+        yield self.checker
+        yield self.growth
+        yield Collector(self.bundles, self.coordinator.state)
+        yield Collector(self.results, self.coordinator.state)
+
+    @property
+    def replay_s(self) -> float:
+        """How long the log took to be told when the folder was taken."""
+        return self._taken.replay_s
 
     def adjust(self, settings: Settings) -> None:
         """Have other settings hold from now on. What is here already is measured by them when
@@ -133,6 +151,8 @@ class Served:
         self.bundles.quota_bytes = settings.bundles_bytes
         self.results.largest_bytes = settings.result_bytes
         self.snapshotter.settings = settings
+        self.coordinator.refusing.strict = settings.strict
+        self.checker.adjust(settings)
         self.ticker.keep_finished = settings.keep_finished
         self.stalls.adjust(settings)
         self.exchanges.adjust(settings)
@@ -214,6 +234,9 @@ class Served:
 
     async def close(self) -> None:
         """Write what has gathered and let the folder go."""
+        self.questions.leave()
+        await asyncio.to_thread(self.checker.finish)
         await asyncio.to_thread(self.snapshotter.finish, SNAPSHOT_PATIENCE_S)
         await self.engine.stop(OperatingError(f"{self.log.path} is no longer served"))
+        self.coordinator.refusing.close()
         self.log.close()

@@ -18,6 +18,12 @@ RECOVERIES = (AUTO, ASK)
 """Whether an attempt that hangs is ended at once, or when somebody approves of it."""
 
 
+TELL = "tell"
+STOP = "stop"
+ON_VIOLATION = (TELL, STOP)
+"""Whether a coordinator whose check found something wrong says so and goes on, or stops."""
+
+
 def stall_recovery(told: str, what: str) -> str:
     """One of `RECOVERIES`, or a `ValueError` that names them."""
     if told not in RECOVERIES:
@@ -35,8 +41,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     elsewhere; zero for never.
     `result_bytes` is how large a result may be.
     `bundle_bytes` is how large a bundle of code may be, `bundles_bytes` all of them together.
+    `strict`: a command that repeats what was done before is refused.
     `stall_ms`: how long something may hang until it counts as a stall; zero for never.
     `stall_recovery` is one of `RECOVERIES`, and `stall_delay_ms` how long a task waits after that.
+    `check_ms`: how often everything is checked; zero for never. `on_violation` is one of
+    `ON_VIOLATION`.
     `sinks` are where effects may go, by name."""
 
     snapshot_bytes: int = 64 * 1024 * 1024
@@ -48,7 +57,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     result_bytes: int = RESULT_BYTES_MAX
     bundle_bytes: int = 64 * 1024 * 1024
     bundles_bytes: int = 4 * 1024 * 1024 * 1024
+    strict: bool = False
     stall_ms: int = 600_000
     stall_recovery: str = AUTO
     stall_delay_ms: int = 60_000
+    check_ms: int = 900_000
+    on_violation: str = TELL
     sinks: Mapping[str, AnySink] = {}

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.lines import say
 from holdfast.coordinator.ports import Dice, Faults, Machine, NoFaults, SystemClock, SystemDice
 from holdfast.coordinator.recovery import opening, recover
+from holdfast.coordinator.refusals import RefusalNotes
 from holdfast.core import commands as c
 from holdfast.core.decision import Refused
 from holdfast.core.errors import BrokenInvariant, LogFailed
@@ -37,8 +39,11 @@ class Ground(Struct, frozen=True):
 class Taken:
     """The log of a folder and the coordinator that speaks for it. Whoever drives it adds turns."""
 
-    def __init__(self, source: FileLog, coordinator: Coordinator) -> None:
+    def __init__(
+        self, source: FileLog, coordinator: Coordinator, replay_s: float = 0.0
+    ) -> None:
         self.log = source
+        self.replay_s = replay_s
         self.epoch = source.epoch
         self.coordinator = coordinator
         # What earlier openings wrote and no snapshot stands for counts too: a program that is
@@ -92,7 +97,11 @@ def take_folder(path: Path, *, term_ms: int, ground: Ground | None = None) -> Ta
         path, disk=on.disk, segment_bytes=on.segment_bytes, new_id=on.new_id
     )
     try:
+        began = perf_counter()
         state = _replayed(source, on.disk)
+        replay_s = perf_counter() - began
+        if state.position:
+            say("log_recovered", position=state.position, seconds=round(replay_s, 3))
         clock, dice = SystemClock(state.time, on.machine), on.dice or SystemDice()
         coordinator = Coordinator(state, clock, dice, term_ms=term_ms)
         torn = source.torn
@@ -111,7 +120,8 @@ def take_folder(path: Path, *, term_ms: int, ground: Ground | None = None) -> Ta
         on.faults.reach("folder.before_sync")
         source.sync()
         coordinator.became_durable(batch.last)
-        return Taken(source, coordinator)
+        coordinator.refusing.notes = RefusalNotes(source.path)
+        return Taken(source, coordinator, replay_s)
     except BaseException:
         source.close()
         raise

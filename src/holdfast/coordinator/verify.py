@@ -19,12 +19,11 @@ from holdfast.coordinator.inspect import (
     thawed,
     undisturbed,
 )
-from holdfast.core.apply import apply
+from holdfast.coordinator.walking import Walk, in_words
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.freeze import fingerprint
-from holdfast.core.ids import Position
 from holdfast.core.invariants import check
-from holdfast.core.record import decode_record
+from holdfast.core.sound import Unsound
 from holdfast.core.state import State
 from holdfast.wal import RealDisk, Snapshot, verify_snapshot
 
@@ -70,8 +69,8 @@ def _verify(path: Path) -> Finding:
     damage = folder.reader.damage
     if damage is not None:
         flaws.append(_flaw(damage))
-    snapshots = _good_snapshots(listed, folder, flaws)
-    state, frames, head = _replay(folder, snapshots, flaws)
+    snapshots = good_snapshots(listed, folder, flaws)
+    state, frames, head, watched = _replay(folder, snapshots, flaws)
     verdict = folder.reader.verdict
     return Finding(
         log_id=folder.log_id,
@@ -84,11 +83,12 @@ def _verify(path: Path) -> Finding:
         snapshots=len(snapshots),
         torn_bytes=getattr(verdict, "end", verdict.offset) - verdict.offset,
         flaws=tuple(flaws),
-        violations=tuple(f"{v.name} {v.subject}: {v.text}" for v in check(state)),
+        violations=(*watched, *map(in_words, check(state))),
     )
 
 
-def _good_snapshots(listed: list[Path], folder: Folder, flaws: list[Flaw]) -> list[Snapshot]:
+def good_snapshots(listed: list[Path], folder: Folder, flaws: list[Flaw]) -> list[Snapshot]:
+    """Those that are whole, of this log, and hold what can be; what speaks against the others."""
     found: list[Snapshot] = []
     for path in listed:
         try:
@@ -100,11 +100,22 @@ def _good_snapshots(listed: list[Path], folder: Folder, flaws: list[Flaw]) -> li
             flaws.append(_flaw(error))
             continue
         why = _stranger(snapshot, folder)
-        if why:
-            flaws.append(Flaw(str(path), None, why))
-        else:
+        wrong = (why,) if why else unsound(snapshot)
+        flaws.extend(Flaw(str(path), None, each) for each in wrong)
+        if not wrong:
             found.append(snapshot)
     return found
+
+
+def unsound(snapshot: Snapshot) -> tuple[str, ...]:
+    """What a whole snapshot holds that cannot be: nothing, where it can be loaded."""
+    try:
+        thawed(snapshot)
+    except Unsound as error:
+        return error.flaws
+    except BrokenInvariant as error:
+        return (str(error),)
+    return ()
 
 
 def _stranger(snapshot: Snapshot, folder: Folder) -> str:
@@ -124,35 +135,32 @@ def _stranger(snapshot: Snapshot, folder: Folder) -> str:
 
 def _replay(
     folder: Folder, snapshots: list[Snapshot], flaws: list[Flaw]
-) -> tuple[State, int, bytes]:
-    """Tell the log from as early as it can be told, comparing every snapshot on the way."""
-    claims = {snapshot.position: snapshot for snapshot in snapshots}
-    state = State()
+) -> tuple[State, int, bytes, list[str]]:
+    """Tell the log from as early as it can be told, comparing every snapshot on the way; the state
+    it comes to, how many frames there were, the head of the chain, and what a watch objected to."""
+    walk = Walk(State(), ())
     head = folder.reader.chain_after(folder.oldest - 1) or b""
     frames = 0
     try:
-        if folder.oldest > 1:
-            state = _beginning(folder, snapshots)
+        start = _beginning(folder, snapshots) if folder.oldest > 1 else State()
+        walk = Walk(start, snapshots)
         if folder.last < folder.oldest:
-            return state, frames, head
+            return walk.state, frames, head, []
         for frame in folder.reader.read(folder.oldest):
-            for place, data in enumerate(frame.records):
-                position = frame.first + place
-                if position > state.position:
-                    apply(state, decode_record(data), Position(position))
+            walk.follow(frame, folder.last)
             head = frame.chain
             frames += 1
-            claim = claims.get(frame.last)
-            if claim is not None and claim.state_hash != fingerprint(state).encode():
-                flaws.append(Flaw(str(claim.path), None, "it does not hold the state it claims"))
     except LogDamaged as damage:
         flaws.append(_flaw(damage))
     except BrokenInvariant as error:
-        flaws.append(Flaw(str(folder.path), None, f"after position {state.position}: {error}"))
-        if state.position:
+        position = walk.state.position
+        flaws.append(Flaw(str(folder.path), None, f"after position {position}: {error}"))
+        if position:
             # The record that cannot be may have been half told, so the good part is told again.
-            state = open_folder(folder.path, Moment(position=state.position)).state
-    return state, frames, head
+            walk.state = open_folder(folder.path, Moment(position=position)).state
+    flaws += [Flaw(str(liar.path), None, "it does not hold the state it claims")
+              for liar in walk.liars]  # fmt: skip
+    return walk.state, frames, head, walk.violations
 
 
 def _beginning(folder: Folder, snapshots: list[Snapshot]) -> State:

@@ -149,7 +149,7 @@ def _telling(
     if isinstance(event, e.TasksUnschedulable):
         runs = [*_runs(event.spans)]
         return [("finished", (run, TaskState.UNSCHEDULABLE, position)) for run in runs]
-    if isinstance(event, e.TasksRetried):
+    if isinstance(event, e.TasksRetried | e.TasksRestored):
         return [("reopened", (run,)) for run in _runs(event.spans)]
     if isinstance(event, e.TasksAdded | e.JobSealed | e.JobCancelled):
         return [("grown", (job.count, job.sealed))]

@@ -16,6 +16,7 @@ from holdfast.core import (
     apply_jobs,
     apply_leases,
     apply_lineage,
+    apply_operations,
     apply_owed,
     apply_schedules,
 )
@@ -101,6 +102,9 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.LogForked: apply_lineage.log_forked,
     e.LogResumed: apply_lineage.log_resumed,
     e.TasksPurged: apply_decided.tasks_purged,
+    e.OperationBegun: apply_operations.operation_begun,
+    e.OperationEnded: apply_operations.operation_ended,
+    e.TasksRestored: apply_operations.tasks_restored,
     e.TaskForced: apply_decided.task_forced,
 }
 

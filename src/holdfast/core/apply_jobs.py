@@ -198,6 +198,13 @@ def tasks_retried(state: State, event: e.TasksRetried, position: Position, at: I
             raise ImpossibleEvent(f"task {job.job_id}/{index}", source.name, event)
     if event.former and event.former != tuple(state_of(job, s.first) for s in event.spans):
         raise ImpossibleEvent(f"job {job.job_id}", "not what it says its tasks were", event)
+    send_back(state, job, indices, event.generation, at)
+
+
+def send_back(
+    state: State, job: Job, indices: list[Index], generation: int, at: Instant
+) -> None:
+    """Finished tasks wait again with fresh budgets, in a new generation; each may."""
     if is_finished(job):
         state.finished.remove(job.job_id)
     attempts, ends = columns(job)
@@ -215,7 +222,7 @@ def tasks_retried(state: State, event: e.TasksRetried, position: Position, at: I
         job.states[index] = ASIDE
         put_back(state.ready, job, task, at)
     job.unfinished += len(indices)
-    job.generation = event.generation
+    job.generation = generation
     job.cause = ""
     # The times of the first generation have passed; a retry is not meant to end by them at once.
     job.times_out_at = job.schedule_by = job.deadline_wall = NEVER

@@ -20,6 +20,7 @@ class Reason(StrEnum):
     LEASE_LOST = "lease_lost"
     JOB_SEALED = "job_sealed"
     TOO_LARGE = "too_large"
+    REPEATED = "repeated"
 
 
 class Refused(Struct, frozen=True):

@@ -33,6 +33,7 @@ from holdfast.core.events_fleet import (
     WorkerUncordoned,
 )
 from holdfast.core.events_lineage import LogForked, LogResumed
+from holdfast.core.events_operations import OperationBegun, OperationEnded, TasksRestored
 from holdfast.core.events_owed import (
     DeliveryFailed,
     EffectsDelivered,
@@ -121,6 +122,8 @@ __all__ = [
     "LogForked",
     "LogOpened",
     "LogResumed",
+    "OperationBegun",
+    "OperationEnded",
     "Parked",
     "QueuePaused",
     "QueueResumed",
@@ -147,6 +150,7 @@ __all__ = [
     "TasksKilled",
     "TasksPurged",
     "TasksQuarantined",
+    "TasksRestored",
     "TasksRetried",
     "TasksSetAside",
     "TasksUnschedulable",
@@ -221,6 +225,9 @@ AnyEvent = (
     | LogResumed
     | TasksPurged
     | TaskForced
+    | OperationBegun
+    | OperationEnded
+    | TasksRestored
 )
 
 WithEnds = AttemptsReturned | TasksQuarantined | TasksKilled | TasksSetAside

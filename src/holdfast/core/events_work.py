@@ -264,12 +264,15 @@ class TasksUnschedulable(Event, frozen=True, kw_only=True):
 
 
 class TaskRescheduled(Event, frozen=True, kw_only=True):
-    """A waiting task was given another earliest time; `not_before_wall` is a calendar instant."""
+    """A waiting task was given another earliest time; `not_before_wall` is a calendar instant.
+    `before` and `before_wall` are what they were until then, where that was noted."""
 
     job_id: JobId
     index: Index
     not_before: Instant
     not_before_wall: Instant
+    before: Instant = NEVER
+    before_wall: Instant = NEVER
 
 
 class TaskDue(Event, frozen=True, kw_only=True):

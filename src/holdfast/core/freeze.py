@@ -19,9 +19,11 @@ from holdfast.core.errors import BrokenInvariant
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.job import Job, first_fresh, is_finished
 from holdfast.core.lineage import Ancestor
+from holdfast.core.operation import Operation
 from holdfast.core.owed import Stored
 from holdfast.core.ready import is_begun, put_back
 from holdfast.core.schedule import Schedule
+from holdfast.core.sound import Unsound, flaws_of, is_plausible, strange_states
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import Limit, Request, State, SubmitKey, Token
 from holdfast.core.task import FRESH, Task, TaskState
@@ -67,6 +69,7 @@ class FrozenState(Struct, frozen=True, array_like=True):
     retries_away: list[tuple[JobId, list[Instant]]] = []
     lineage: tuple[Ancestor, ...] = ()
     suspended: str = ""
+    operations: list[Operation] = []
 
 
 class Versioned(Struct, array_like=True):
@@ -145,6 +148,7 @@ def freeze(state: State) -> bytes:
         sorted(state.retries_away.items()),
         state.lineage,
         state.suspended,
+        list(state.operations.values()),
     )
     return _encoder.encode(_without_defaults(frozen))
 
@@ -166,10 +170,7 @@ def thaw(data: bytes) -> State:
     state.next_lease = frozen.next_lease
     state.next_job = frozen.next_job
     state.snapshot_position = frozen.snapshot_position
-    try:
-        _take_jobs(state, frozen)
-    except (LookupError, ValueError) as error:
-        raise BrokenInvariant(f"a snapshot holds a job that cannot be: {error!r}") from error
+    _take_sound(state, frozen)
     for name, job_id, digest, since in frozen.keys:
         state.keys[name] = SubmitKey(job_id, digest, since)
     for name, digest, position, since in frozen.requests:
@@ -181,14 +182,31 @@ def thaw(data: bytes) -> State:
     state.circuits = {circuit.key: circuit for circuit in frozen.circuits}
     state.retries_away = dict(frozen.retries_away)
     state.lineage, state.suspended = frozen.lineage, frozen.suspended
+    state.operations = {known.operation_id: known for known in frozen.operations}
     _build_indexes(state)
     return state
+
+
+def _take_sound(state: State, frozen: FrozenState) -> None:
+    """The jobs, where they could ever have been: whole bytes may still hold what cannot be."""
+    trouble: Exception | None = None
+    try:
+        _take_jobs(state, frozen)
+        if is_plausible(state.jobs, len(frozen.jobs), frozen.tasks, frozen.next_lease):
+            return
+    except (LookupError, ValueError) as error:
+        trouble = error
+    found = flaws_of(frozen.jobs, frozen.columns, frozen.tasks, frozen.next_lease)
+    raise Unsound(found or [f"a job that cannot be: {trouble!r}"]) from trouble
 
 
 def _decode(data: bytes) -> FrozenState:
     try:
         frozen = _decoder.decode(data)
     except msgspec.DecodeError as error:
+        strange = strange_states(data)
+        if strange:
+            raise Unsound(strange) from error
         raise BrokenInvariant(_why_unreadable(data, error)) from error
     if frozen.version != FREEZE_VERSION:
         raise BrokenInvariant(_of_version(frozen.version))

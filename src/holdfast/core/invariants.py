@@ -19,6 +19,7 @@ from holdfast.core.invariants_owed import commit_line, debts_agree, stored_resul
 from holdfast.core.invariants_ties import gangs, ties
 from holdfast.core.job import BY_PERSON, Job, JobState, counts, job_state, only_owes
 from holdfast.core.shape import shape_of
+from holdfast.core.sound import CELLS
 from holdfast.core.state import State
 from holdfast.core.task import (
     ASIDE,
@@ -35,7 +36,6 @@ from holdfast.core.watch import Watch
 __all__ = ["CHECKS", "Violation", "Watch", "check"]
 
 _BY_RULE: Final = (KILLED_BY_LIMIT, GIVEN_UP, GIVEN_UP_UNPLACED)
-_CELLS: Final = bytes([*range(8), ASIDE, *_BY_RULE])
 _WITH_RECORD: Final = (ASIDE, TaskState.LEASED, TaskState.RUNNING, TaskState.COMMITTED)
 _TENURED: Final = (TaskState.LEASED, TaskState.RUNNING)
 
@@ -54,7 +54,7 @@ def one_state(state: State) -> Iterator[Finding]:
     The cell says which; a record exists for exactly the cells that need one and says the same.
     """
     for job in state.jobs.values():
-        strange = job.states.translate(None, _CELLS)
+        strange = job.states.translate(None, CELLS)
         if strange:
             yield job.job_id, f"cell {strange[0]} is no state of a task"
         wanted = sum(job.states.count(cell) for cell in _WITH_RECORD)

@@ -6,10 +6,12 @@ log at that position.
 """
 
 from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, MutableSequence, Sequence
 from enum import StrEnum
 from itertools import repeat
+from operator import itemgetter
 from typing import Final, cast
 
 from msgspec import Struct
@@ -188,6 +190,12 @@ RETRYABLE: Final = (TaskState.QUARANTINED, KILLED_BY_LIMIT, TaskState.UNSCHEDULA
 
 def retryable(job: Job, index: Index) -> bool:
     return job.states[index] in RETRYABLE
+
+
+def birth_of(job: Job, index: Index) -> Position:
+    """Where a task came to be: with its job, or with the items that were added later."""
+    place = bisect_right(job.chunks, index, key=itemgetter(0))
+    return job.chunks[place - 1][1] if place else job.position
 
 
 def let_go_of_payloads(job: Job) -> None:

@@ -25,6 +25,7 @@ UNTOLD: Final = "UNTOLD"
 
 WAITING, LEASED, RUNNING = (s.name for s in (TaskState(0), TaskState(1), TaskState(2)))
 COMMITTED, SUCCEEDED = TaskState.COMMITTED.name, TaskState.SUCCEEDED.name
+QUARANTINED = TaskState.QUARANTINED.name
 
 
 class Move(Struct, frozen=True):
@@ -197,6 +198,13 @@ def _retried(event: e.TasksRetried, record: Record) -> Iterator[Move]:
         yield Move(event.job_id, span.first, span.last, source, WAITING, reason, told)
 
 
+def _restored(event: e.TasksRestored, record: Record) -> Iterator[Move]:
+    told: Details = {"generation": event.generation}
+    reason, source = record.reason or "restored", TaskState.KILLED.name
+    for span in event.spans:
+        yield Move(event.job_id, span.first, span.last, source, WAITING, reason, told)
+
+
 def _stays(event: Any, index: int, number: int, reason: str) -> Move:
     """Something became of what a commit owes, and the task still owes."""
     told: Details = {"effect": number}
@@ -249,6 +257,7 @@ TELLERS: Final[dict[type[e.Event], Teller]] = {
     e.TaskRescheduled: _rescheduled,
     e.TaskDue: _due,
     e.TasksRetried: _retried,
+    e.TasksRestored: _restored,
     e.EffectsDelivered: _delivered,
     e.DeliveryFailed: _undelivered,
     e.EffectsParked: _parked,

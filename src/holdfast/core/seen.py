@@ -31,6 +31,7 @@ MOVES: Final[dict[type[e.Event], tuple[tuple[str, ...], str]]] = {
     e.TaskRescheduled: ((WAITING,), WAITING),
     e.TaskDue: ((WAITING,), WAITING),
     e.TasksPurged: ((QUARANTINED, UNSCHEDULABLE), KILLED),
+    e.TasksRestored: ((KILLED,), WAITING),
     e.TasksRetried: ((QUARANTINED, KILLED, UNSCHEDULABLE), WAITING),
 }
 """Every way a task may go, written down a second time. A test compares it with the table."""

@@ -82,8 +82,11 @@ TRANSITIONS: Final[Mapping[TaskState, Mapping[type[e.Event], TaskState]]] = {
     },
     TaskState.SUCCEEDED: {},
     TaskState.QUARANTINED: {e.TasksRetried: TaskState.WAITING, e.TasksPurged: TaskState.KILLED},
-    # Only what a limit killed comes back; what a person killed stays (see the cells below).
-    TaskState.KILLED: {e.TasksRetried: TaskState.WAITING},
+    # A retry brings back what a limit killed, an undo what a person did (see the cells below).
+    TaskState.KILLED: {
+        e.TasksRetried: TaskState.WAITING,
+        e.TasksRestored: TaskState.WAITING,
+    },
     TaskState.UNSCHEDULABLE: {
         e.TasksRetried: TaskState.WAITING,
         e.TasksPurged: TaskState.KILLED,

@@ -20,6 +20,7 @@ from holdfast.core.record import Record
 from holdfast.core.transactions_circuits import CIRCUITS
 from holdfast.core.transactions_fleet import FLEET
 from holdfast.core.transactions_lineage import LINEAGE
+from holdfast.core.transactions_operations import OPERATION_RENDERERS
 from holdfast.core.transactions_owed import OWED
 from holdfast.core.transactions_schedules import SCHEDULES
 
@@ -319,4 +320,5 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     **OWED,
     **CIRCUITS,
     **LINEAGE,
+    **OPERATION_RENDERERS,
 }

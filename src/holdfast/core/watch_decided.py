@@ -60,7 +60,24 @@ def unforced(watch: Any, record: Record) -> Iterator[Finding]:
                 yield name, f"it was forced from {event.source} to {event.target}: {seen.state}"
 
 
+def _restored(watch: Any, event: e.TasksRestored, at: Instant) -> Iterator[Finding]:
+    """J3: what a person stopped comes back only in a new generation, and never once it had
+    committed."""
+    job = watch.jobs[event.job_id]
+    if event.generation != job.generation + 1:
+        yield event.job_id, f"J3 generation {event.generation} follows {job.generation}"
+    job.generation, job.retry_dues = event.generation, []
+    for span in event.spans:
+        for index in range(span.first, span.last + 1):
+            seen, name = watch.task(event.job_id, index), task_name(event.job_id, index)
+            if (event.job_id, index) in watch.crossed or not seen.by_person:
+                yield name, "J3 it was restored though nobody had stopped it"
+            yield from watch.move(event, event.job_id, index)
+            seen.failures, seen.losses, seen.by_person = 0, 0, False
+
+
 DECIDED_JUDGES: Final[dict[type[e.Event], Callable[[Any, Any, Instant], Iterator[Finding]]]] = {
     e.TasksSetAside: _set_aside,
     e.TasksPurged: _purged,
+    e.TasksRestored: _restored,
 }

@@ -109,7 +109,7 @@ class Judge:
                 self._held[lease] = Held(
                     event.job_id, index, event.worker, event.incarnation, event.slot, event.rank
                 )
-        elif isinstance(event, e.TasksRetried):
+        elif isinstance(event, e.TasksRetried | e.TasksRestored):
             job = self.jobs[event.job_id]
             job.cause = ""
             job.bad -= set(_within(event.spans))

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core import commands as c
+from holdfast.core import commands_operations as o
 from holdfast.core import commands_schedules as s
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position
 from holdfast.core.reports import Done, Failed, Released, Started
@@ -20,6 +21,7 @@ from holdfast.testing import strategies_circuits as circuits
 from holdfast.testing import strategies_decided as decided
 from holdfast.testing import strategies_fleet as fleet
 from holdfast.testing import strategies_lineage as lineage
+from holdfast.testing import strategies_operations as operations
 from holdfast.testing import strategies_owed as owed
 from holdfast.testing import strategies_schedules as schedules
 from holdfast.testing import strategies_ties as ties
@@ -315,10 +317,16 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.OpenCircuit: circuits.open_circuit,
     c.CloseCircuit: circuits.close_circuit,
     c.SetAside: decided.set_aside,
+    o.BeginOperation: operations.begin,
+    o.EndOperation: operations.end,
+    o.RestoreTasks: operations.restore,
+    o.RescheduleTasks: operations.reschedule,
     c.ForkLog: lineage.fork_log,
     c.ResumeLog: lineage.resume_log,
     c.PurgeTasks: decided.purge_tasks,
     c.ForceTask: decided.force_task,
+    c.RetryQuarantined: decided.retry_quarantined,
+    c.PurgeQuarantined: decided.purge_quarantined,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (

@@ -14,9 +14,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from secrets import token_bytes
 from threading import Lock
+from time import perf_counter
 from typing import Final
 
 from holdfast.core.errors import BrokenInvariant, LogFailed
+from holdfast.core.histogram import RECORDS, SYNC_SECONDS, Histogram
 from holdfast.wal.disk import Disk, RealDisk, is_full, make_folder, write_all
 from holdfast.wal.errors import DiskFull, LogDamaged
 from holdfast.wal.frames import Edge, Frame, encode, genesis
@@ -61,6 +63,8 @@ class FileLog:
         self.epoch = max(found.edge.epoch, hint.hint.epoch) + 1
         self.durable = found.edge.position
         self.torn = torn
+        self.sync_seconds = Histogram(SYNC_SECONDS)
+        self.frame_records = Histogram(RECORDS)
         self._identity = found.log_id
         self._disk = disk
         self._lock = lock
@@ -179,6 +183,7 @@ class FileLog:
                 raise self._fail("a frame could not be written", error) from error
             self._edge = edge
             segment.grow(offset, offset + len(frame), edge.position)
+            self.frame_records.observe(len(records))
             return edge.position
 
     def sync(self) -> int:
@@ -260,9 +265,11 @@ class FileLog:
         position = self._edge.position
         if self.durable != position:
             try:
+                began = perf_counter()
                 self._disk.fdatasync(self._fd)
             except OSError as error:
                 raise self._fail("a sync failed", error) from error
+            self.sync_seconds.observe(perf_counter() - began)
             self.durable = position
         return position
 

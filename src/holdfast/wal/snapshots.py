@@ -21,7 +21,7 @@ name is whole unless the disk damaged it. A damaged one is reported, never taken
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -203,8 +203,11 @@ def verify_snapshot(disk: Disk, path: Path) -> Snapshot:
     return snapshot
 
 
-def newest_snapshot(disk: Disk, folder: Path, log: Chained) -> Choice:
-    """The newest snapshot that verifies and belongs to this very history.
+def newest_snapshot(
+    disk: Disk, folder: Path, log: Chained, judge: Callable[[Snapshot], str] | None = None
+) -> Choice:
+    """The newest snapshot that verifies, belongs to this very history, and has nothing that `judge`
+    says against it.
 
     One that is bad or cannot be read is passed over and reported. `LogDamaged` where nothing usable
     stands for dropped history (`NewerFormat` where something may that we do not understand), or
@@ -222,8 +225,8 @@ def newest_snapshot(disk: Disk, folder: Path, log: Chained) -> Choice:
             rejected.append(Rejected(path, str(error)))
             newer = error if isinstance(error, NewerFormat) else newer
             continue
-        why = _mismatch(snapshot, log)
-        if why is None:
+        why = _mismatch(snapshot, log) or (judge(snapshot) if judge is not None else "")
+        if not why:
             return Choice(snapshot, tuple(rejected))
         rejected.append(Rejected(path, why))
     if log.oldest > 1 and newer is not None:
@@ -236,7 +239,7 @@ def newest_snapshot(disk: Disk, folder: Path, log: Chained) -> Choice:
     return Choice(None, tuple(rejected))
 
 
-def _mismatch(snapshot: Snapshot, log: Chained) -> str | None:
+def _mismatch(snapshot: Snapshot, log: Chained) -> str:
     if snapshot.log_id != log.log_id:
         return f"it belongs to log {snapshot.log_id}"
     if snapshot.position > log.last:
@@ -246,7 +249,7 @@ def _mismatch(snapshot: Snapshot, log: Chained) -> str | None:
         return f"the history between it and position {log.oldest} is gone"
     if log.chain_after(snapshot.position) != snapshot.chain_head:
         return f"its chain head is not the log's at position {snapshot.position}"
-    return None
+    return ""
 
 
 def snapshot_paths(disk: Disk, folder: Path) -> list[Path]:

@@ -13,11 +13,13 @@ UNIX: Final = "unix:"
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """Where a server is and how one may ask it. `ca_file`: whom to trust beside the system."""
+    """Where a server is and how one may ask it. `ca_file`: whom to trust beside the system.
+    `strict`: a repeat of what was done before is to be refused."""
 
     url: str
     token: str = ""
     ca_file: str = ""
+    strict: bool = False
 
     def base_url(self) -> str:
         return "http://holdfast" if self.url.startswith(UNIX) else self.url.rstrip("/")
@@ -26,6 +28,8 @@ class Server(Struct, frozen=True, kw_only=True):
         known = {"user-agent": f"holdfast/{VERSION}", "accept": MSGPACK}
         if self.token:
             known["authorization"] = f"Bearer {self.token}"
+        if self.strict:
+            known["prefer"] = "handling=strict"
         return known
 
     def socket(self) -> str | None:

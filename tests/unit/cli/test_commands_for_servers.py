@@ -42,7 +42,7 @@ def test_every_code_that_a_server_knows_is_known_here() -> None:
     from holdfast.cli.errors import CODES, CONFLICT
 
     conflicts = {"conflict", "invalid_transition", "lease_lost", "job_sealed", "key_reused"}
-    conflicts |= {"offset_gap", "not_stored", "precondition_failed"}
+    conflicts |= {"offset_gap", "not_stored", "precondition_failed", "repeated"}
     assert set(THEIRS) - conflicts <= set(CODES)
     assert CONFLICT not in CODES.values()
 

@@ -124,6 +124,9 @@ TASK_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
     ),
     e.TaskDue: lambda _: e.TaskDue(job_id=JOB, index=Index(0)),
     e.TasksRetried: lambda _: e.TasksRetried(job_id=JOB, generation=2, spans=ONE),
+    e.TasksRestored: lambda _: e.TasksRestored(
+        job_id=JOB, generation=2, spans=ONE, items=(b"item",), shared=b""
+    ),
 }
 
 # What may befall a task with or without an attempt, told of its attempt.
@@ -153,6 +156,11 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
     e.TaskForced: lambda _: e.TaskForced(
         job_id=JOB, index=Index(0), source="LEASED", target="WAITING", reason=""
     ),
+    e.OperationBegun: lambda _: e.OperationBegun(
+        operation_id="op-9", verb="cancel_jobs", request=b"", digest=b"", key="", asked_by="ann",
+        reason="", total=1, undoes="",
+    ),
+    e.OperationEnded: lambda _: e.OperationEnded(operation_id="op-9", outcomes=(("jobs", 1),)),
     e.WorkerLost: lambda _: e.WorkerLost(worker=WORKER, incarnation=1, error=""),
     e.JobsForgotten: lambda _: e.JobsForgotten(job_ids=(JOB,)),
     e.KeysForgotten: lambda _: e.KeysForgotten(keys=("no such key",)),
@@ -229,7 +237,7 @@ def fold(stage: Stage, event: e.Event) -> None:
 
 
 def is_possible(name: str, stage: Stage, event: type[e.Event]) -> bool:
-    """The table, and the five things a state alone does not tell."""
+    """The table, and the six things a state alone does not tell."""
     if event not in task.TRANSITIONS[stage.state]:
         return False
     if event is e.LeasesGranted:
@@ -241,6 +249,8 @@ def is_possible(name: str, stage: Stage, event: type[e.Event]) -> bool:
             "quarantined", "set aside", "killed by a limit", "killed by its dependency",
             "unschedulable",
         )  # fmt: skip
+    if event is e.TasksRestored:
+        return name == "killed by a person"
     return name not in OWED_SAVE.get(event, ())
 
 
@@ -383,6 +393,8 @@ def test_the_watch_knows_the_same_moves_as_the_table() -> None:
 
 def test_finished_tasks_leave_only_by_a_retry_or_for_good() -> None:
     for state in task.FINISHED:
-        assert set(task.TRANSITIONS[state]) <= {e.TasksRetried, e.TasksPurged}
+        assert set(task.TRANSITIONS[state]) <= {
+            e.TasksRetried, e.TasksPurged, e.TasksRestored,
+        }  # fmt: skip
         assert task.TRANSITIONS[state].get(e.TasksPurged, TaskState.KILLED) is TaskState.KILLED
     assert task.TRANSITIONS[TaskState.SUCCEEDED] == {}

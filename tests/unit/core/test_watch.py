@@ -1,6 +1,7 @@
 """The watch objects to every way history can lie, and to nothing that happens."""
 
 from collections.abc import Callable
+from random import Random
 
 import msgspec
 import pytest
@@ -8,10 +9,13 @@ import pytest
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Accepted
+from holdfast.core.freeze import freeze, thaw
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.record import Record
 from holdfast.core.watch import Watch
+from holdfast.core.watch_start import touched, watch_from
 from holdfast.testing.stages import JOB, STAGES, Stage, stage_of
+from holdfast.testing.strategies import any_command, pass_time
 from holdfast.testing.world import MAIL, POST, World
 
 W = WorkerId("w")
@@ -210,6 +214,15 @@ def test_a_lie_is_named(lie: str) -> None:
     assert name in told(stage, make(stage))
 
 
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_named_by_a_watch_that_began_in_the_middle(lie: str) -> None:
+    name, at, make = LIES[lie]
+    stage = stage_of(at)
+    event = make(stage)
+    stage.world.watch = watch_from(thaw(freeze(stage.world.state)))
+    assert name in told(stage, event)
+
+
 def test_a_gap_and_a_clock_that_goes_back_are_named() -> None:
     watch = Watch()
     record = Record(Instant(10), "Test", "test", "", "", (OPENED,))
@@ -234,6 +247,26 @@ def test_the_watch_has_nothing_to_say_of_what_happens(name: str) -> None:
     world = stage_of(name).world
     watch = Watch()
     assert [watch.feed(place, record) for place, record in world.records()] == [()] * len(world.log)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_watch_that_began_anywhere_has_nothing_to_say_of_what_happens(seed: int) -> None:
+    world, dice = World(), Random(seed)
+    for _ in range(120):
+        pass_time(world, dice)
+        world.do(any_command(world, dice))
+    assert world.troubles() == ()
+    records = world.records()
+    for start in range(1, len(records), 9):
+        watch = watch_from(thaw(freeze(world.replayed(start))))
+        assert [watch.feed(*told) for told in records[start:]] == [()] * (len(records) - start)
+
+
+def test_what_was_never_leased_is_not_remembered_one_by_one() -> None:
+    world = World()
+    world.submit("j", 5)
+    world.grant("j", 0, 1)
+    assert touched(world.state) == 2
 
 
 def test_one_mistake_is_told_once() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.core import commands as c
+from holdfast.core import commands_operations as o
 from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
 from holdfast.core.decide import (
@@ -15,6 +16,7 @@ from holdfast.core.decide import (
     jobs,
     lineage,
     opening,
+    operations,
     operator,
     owed,
     reports,
@@ -79,11 +81,17 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.OpenCircuit: circuits.open_circuit,
     c.CloseCircuit: circuits.close_circuit,
     c.RecoverStalled: stalls.recover,
+    o.BeginOperation: operations.begin,
+    o.EndOperation: operations.end,
+    o.RestoreTasks: operations.restore,
+    o.RescheduleTasks: operations.reschedule_many,
     c.SetAside: decided.set_aside,
     c.ForkLog: lineage.fork_log,
     c.ResumeLog: lineage.resume_log,
     c.PurgeTasks: decided.purge,
     c.ForceTask: forced.force,
+    c.RetryQuarantined: decided.retry_quarantined,
+    c.PurgeQuarantined: decided.purge_quarantined,
 }
 
 

@@ -83,13 +83,23 @@ def reschedule(state: State, command: c.RescheduleTask, now: Instant) -> Decisio
             Reason.INVALID_TRANSITION,
             f"task {job.job_id}/{command.index} is {current.name}; only a waiting one can move",
         )
-    moved = e.TaskRescheduled(
+    not_before = Instant(now + command.delay_ms) if command.delay_ms else NEVER
+    return Accepted((moved(job, command.index, not_before, command.not_before_wall),))
+
+
+def moved(job: Job, index: Index, not_before: Instant, not_before_wall: Instant) -> e.AnyEvent:
+    """The fact that a waiting task has another earliest time, with the one it had."""
+    task = (job.tasks or {}).get(index)
+    # A task with a past, or with a time of its own, no longer waits for that of its job.
+    before = job if task is None else task
+    return e.TaskRescheduled(
         job_id=job.job_id,
-        index=command.index,
-        not_before=Instant(now + command.delay_ms) if command.delay_ms else NEVER,
-        not_before_wall=command.not_before_wall,
+        index=index,
+        not_before=not_before,
+        not_before_wall=not_before_wall,
+        before=before.not_before,
+        before_wall=before.not_before_wall,
     )
-    return Accepted((moved,))
 
 
 def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:

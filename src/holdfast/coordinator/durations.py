@@ -1,0 +1,100 @@
+"""How long tasks were in each state before they left it.
+
+Events name the positions of what came before: where a task was given out, where its last attempt
+ended. So it is enough to remember when the last so many records were written; a task that waited
+longer than that is not counted for that state.
+"""
+
+from array import array
+from typing import Any, Final
+
+from holdfast.core import events as e
+from holdfast.core.histogram import SECONDS, Histogram
+from holdfast.core.ids import NEVER, Index, JobId, Position
+from holdfast.core.job import birth_of
+from holdfast.core.moves import COMMITTED, LEASED, QUARANTINED, RUNNING, WAITING
+from holdfast.core.record import Record
+from holdfast.core.state import State
+from holdfast.core.task import TaskState
+
+STATES: Final = (WAITING, LEASED, RUNNING, COMMITTED, QUARANTINED)
+MOST_BACK: Final = 100_000
+KEPT: Final = 1 << 18
+"""So many records back it is known when they were written; a power of two."""
+
+
+class Durations:
+    """Fed every record after it was applied."""
+
+    def __init__(self, state: State) -> None:
+        self.states = {name: Histogram(SECONDS) for name in STATES}
+        # Tasks that were sent back: since then they wait, and not since their attempt ended.
+        self._back: dict[tuple[JobId, Index], Position] = {}
+        self._state = state
+        self._first = state.position + 1
+        self._times = array("q", bytes(8 * KEPT))
+
+    def note(self, position: Position, record: Record) -> None:
+        self._times[position % KEPT] = record.at
+        for event in record.events:
+            if isinstance(event, e.TasksCompleted):
+                self._ended(position, record.at, event.job_id, event.commits)
+            elif isinstance(event, e.TaskCommitted):
+                self._ended(position, record.at, event.job_id, (event.commit,))
+            elif isinstance(event, e.TasksDone):
+                self._settled(position, record.at, event)
+            elif isinstance(event, e.TasksRetried):
+                self._sent_back(position, record.at, event)
+            elif isinstance(event, e.WithEnds):
+                self._ended(position, record.at, event.job_id, event.ends)
+
+    def _ended(self, position: int, at: int, job_id: JobId, fates: Any) -> None:
+        """Attempts that are over tell of three states: how long their task had waited, how long
+        it was held before it began, how long it ran."""
+        job = self._state.jobs.get(job_id)
+        waiting, leased, running = (self.states[name] for name in (WAITING, LEASED, RUNNING))
+        for fate in fates:
+            granted = self._when(position, fate.granted)
+            if granted is None:
+                continue
+            began = fate.started_at
+            if began == NEVER:
+                leased.observe((at - granted) / 1_000)
+            else:
+                # A worker may report a start that came before we knew of our own grant.
+                leased.observe(max(0, began - granted) / 1_000)
+                running.observe(max(0, at - began) / 1_000)
+            since = fate.previous
+            if self._back:
+                since = self._back.pop((job_id, fate.index), since)
+            if not since and job is not None:
+                since = birth_of(job, fate.index)
+            waited = self._when(position, since)
+            if waited is not None:
+                waiting.observe((granted - waited) / 1_000)
+
+    def _settled(self, position: int, at: int, event: e.TasksDone) -> None:
+        job = self._state.jobs.get(event.job_id)
+        if job is None or job.ends is None:
+            return
+        for index in event.indices:
+            since = self._when(position, job.ends[index])
+            if since is not None:
+                self.states[COMMITTED].observe((at - since) / 1_000)
+
+    def _sent_back(self, position: Position, at: int, event: e.TasksRetried) -> None:
+        tasks = self._state.job_of(event.job_id).tasks or {}
+        for span, former in zip(event.spans, event.former, strict=False):
+            for index in map(Index, range(span.first, span.last + 1)):
+                since = self._when(position, tasks[index].previous)
+                if former == TaskState.QUARANTINED and since is not None:
+                    self.states[QUARANTINED].observe((at - since) / 1_000)
+                if len(self._back) < MOST_BACK:
+                    self._back[event.job_id, index] = position
+
+    def _when(self, now: int, position: int) -> int | None:
+        """When a record was written that is not too far back."""
+        if not self._first <= position or now - position >= KEPT:
+            return None
+        return self._times[position % KEPT]
+

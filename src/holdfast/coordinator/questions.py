@@ -1,0 +1,50 @@
+"""Errands that read a folder and only answer: a question in SQL, and what changed in between."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from holdfast.coordinator.differing import difference
+from holdfast.coordinator.inspect import Moment, Unreachable, open_folder
+from holdfast.coordinator.querying import CannotAnswer, Question, Rows, ask_folder
+from holdfast.coordinator.views import View
+
+
+class Asked(Struct, frozen=True, tag="ask"):
+    folder: str
+    moment: Moment
+    question: Question
+
+
+class Compared(Struct, frozen=True, tag="compare"):
+    folder: str
+    before: Moment
+    after: Moment
+
+
+class No(Struct, frozen=True):
+    """It cannot be answered, and that is the asker's to mend."""
+
+    code: str
+    why: str
+
+
+class Replied(Struct, frozen=True):
+    """One of the three."""
+
+    rows: Rows | None = None
+    changes: View | None = None
+    no: No | None = None
+
+
+def reply_to(errand: Asked | Compared) -> Replied:
+    folder = Path(errand.folder)
+    try:
+        if isinstance(errand, Asked):
+            return Replied(rows=ask_folder(folder, errand.moment, errand.question))
+        before, after = (open_folder(folder, each) for each in (errand.before, errand.after))
+        return Replied(changes=difference(before, after))
+    except CannotAnswer as error:
+        return Replied(no=No("invalid", str(error)))
+    except Unreachable as error:
+        return Replied(no=No("gone", str(error)))

@@ -1,0 +1,109 @@
+"""What is refused is counted, noted beside the log and told; it changes nothing."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from holdfast.coordinator import refusals as book
+from holdfast.coordinator.refusals import Refusal, RefusalNotes, refusals_in
+from holdfast.core import commands as c
+from holdfast.core.decision import Refused
+from holdfast.core.ids import Index, JobId
+from holdfast.testing.clock import ManualClock, SeededDice
+from holdfast.testing.service import Service
+from holdfast.testing.world import PLAIN
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Service:
+    made = Service(ManualClock(), SeededDice(1))
+    made.coordinator.refusing.notes = RefusalNotes(tmp_path)
+    return made
+
+
+def asked(service: Service, command: c.Command, **rest: object) -> object:
+    return service.coordinator.execute(command, actor="user:ann", request_id="r1", **rest)
+
+
+def noted(service: Service, folder: Path) -> list[Refusal]:
+    notes = service.coordinator.refusing.notes
+    assert notes is not None
+    notes.close()
+    return list(refusals_in(folder))
+
+
+def test_001_36_a_refused_move_is_noted_with_its_subject(service, tmp_path, caplog):
+    asked(service, c.SubmitJob(spec=PLAIN, job_id=JobId("j"), items=(b"", b"")))
+    position = service.coordinator.state.position
+    indices = (Index(0), Index(1))
+    with caplog.at_level(logging.ERROR, "holdfast"):
+        no = asked(service, c.RetryTasks(job_id=JobId("j"), indices=indices))
+    assert isinstance(no, Refused)
+    assert service.coordinator.state.position == position
+    (refusal,) = noted(service, tmp_path)
+    assert (refusal.subject, refusal.source, refusal.target) == ("j/0", "WAITING", "WAITING")
+    assert (refusal.actor, refusal.request_id, refusal.command) == ("user:ann", "r1", "RetryTasks")
+    assert (refusal.code, refusal.position) == ("invalid_transition", position)
+    (line,) = caplog.records
+    assert (line.levelname, line.event, line.task) == ("ERROR", "transition_refused", "j/0")
+    assert (line.source, line.target, line.actor) == ("WAITING", "WAITING", "user:ann")
+
+
+def test_what_is_not_there_is_noted_and_is_no_error_of_ours(service, tmp_path, caplog):
+    with caplog.at_level(logging.DEBUG, "holdfast"):
+        asked(service, c.KillTasks(job_id=JobId("no"), indices=(Index(3),)))
+    assert not caplog.records
+    refusal = noted(service, tmp_path)[0]
+    assert (refusal.subject, refusal.source, refusal.code) == ("no/3", "", "not_found")
+
+
+def test_001_37_a_repeat_is_counted_and_told_quietly(service, caplog):
+    asked(service, c.SubmitJob(spec=PLAIN, job_id=JobId("j"), items=(b"",)))
+    asked(service, c.KillJob(job_id=JobId("j"), reason="no"))
+    with caplog.at_level(logging.DEBUG, "holdfast"):
+        asked(service, c.KillJob(job_id=JobId("j"), reason="no"))
+    assert dict(service.coordinator.refusing.repeats) == {"KillJob": 1}
+    (line,) = caplog.records
+    assert (line.levelname, line.event, line.command) == ("DEBUG", "repeat", "KillJob")
+
+
+def nonsense(at: int) -> Refusal:
+    return Refusal(at=at, position=1, command="CommitTasks", code="lease_lost", message="late")
+
+
+def test_of_very_many_in_one_second_the_first_are_noted_and_the_rest_counted(tmp_path, caplog):
+    notes = RefusalNotes(tmp_path)
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        told = [notes.note(nonsense(5_000)) for _ in range(1_000)]
+        notes.note(nonsense(6_000))
+    notes.close()
+    found = list(refusals_in(tmp_path))
+    assert sum(told) == book.MOST_A_SECOND
+    assert notes.dropped == 1_000 - book.MOST_A_SECOND
+    assert len(found) == book.MOST_A_SECOND + 2
+    assert found[-2].dropped == notes.dropped
+    assert [line.event for line in caplog.records] == ["refusals_dropped"]
+
+
+def test_the_notes_are_bounded_and_a_torn_line_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(book, "MOST_BYTES", 2_000)
+    for second in range(200):
+        notes = RefusalNotes(tmp_path)
+        notes.note(nonsense(second * 1_000))
+        notes.close()
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == ["refused.notes", "refused.notes.old"]
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 5_000
+    with (tmp_path / "refused.notes").open("ab") as file:
+        file.write(b'\n{"at":1,"pos')
+    found = [refusal.at for refusal in refusals_in(tmp_path)]
+    assert found[-1] == 199_000
+    assert found == sorted(found)
+
+
+def test_notes_that_cannot_be_written_harm_nobody(tmp_path):
+    notes = RefusalNotes(tmp_path / "gone")
+    assert notes.note(nonsense(1))
+    notes.close()
+    assert list(refusals_in(tmp_path / "gone")) == []
