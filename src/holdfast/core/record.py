@@ -6,6 +6,7 @@ from msgspec import Struct
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.events import AnyEvent
 from holdfast.core.ids import Instant
+from holdfast.core.unreadable import UNREADABLE
 
 
 class Record(Struct, frozen=True, array_like=True):
@@ -29,5 +30,5 @@ def decode_record(data: bytes) -> Record:
     """The record, or the refusal to guess what an unknown or malformed one meant."""
     try:
         return _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise BrokenInvariant(f"a record cannot be read: {error}") from error
