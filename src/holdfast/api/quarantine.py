@@ -13,14 +13,14 @@ from holdfast.api.tasks import index_of, past_of, with_task
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.history import task_detail
 from holdfast.coordinator.past import copied
-from holdfast.coordinator.quarantine import Patient, patients_of
+from holdfast.coordinator.quarantine import Cursor, Patient, patients_after, patients_of
 from holdfast.coordinator.quarantine_views import (
     ORDER_MOST,
     Pair,
     case_view,
     counts_of,
     groups_of,
-    named_picks,
+    named_patients,
     named_tasks,
     one_of_each,
     picked,
@@ -37,14 +37,10 @@ from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import ChosenCases, Force
 from holdfast.wire.quarantine import REASONS, WantedCases, plain_mark
 
-SLICE_JOBS: Final = 5_000
 SLICE_TASKS: Final = 1_000
-"""So many jobs are looked at, and so many tasks taken, without letting others have their turn."""
+"""So many tasks are taken without letting others have their turn."""
 SLICES: Final = 200
 """So many turns are taken for one answer. It may end early; `next` says where to go on."""
-
-Cursor = tuple[int, int]
-"""The position of a job, and the index in it, where the next look begins. Newest jobs first."""
 
 
 async def list_cases(call: Call) -> Answer:
@@ -148,12 +144,16 @@ async def _chosen(
         wanted = wanted_by(body, duration_ms(body.older_than or None, "older_than"))
         names = named_tasks(body.ids)
     if wanted is None:
-        named = await call.look(lambda state: named_picks(state, names))
-        return tuple(named), [], False
+        named = await call.look(lambda state: named_patients(state, names))
+        cases = await asyncio.to_thread(
+            call.service.cases.cases, call.service.served.told, named[:USUAL]
+        )
+        views = [case_view(*pair) for pair in zip(named, cases, strict=False)]
+        return picked(named), views, False
     found = await _gathered(call, wanted, None, 0 if body.canary else ORDER_MOST)
     chosen = one_of_each(found.pairs) if body.canary else found.pairs
     views = [case_view(*pair) for pair in (chosen if body.canary else chosen[:USUAL])]
-    return picked(chosen[:ORDER_MOST]), views, found.next is not None
+    return picked(one for one, _ in chosen[:ORDER_MOST]), views, found.next is not None
 
 
 class Gathered(Struct):
@@ -184,21 +184,9 @@ async def _gathered(
 def _patients(
     call: Call, wanted: WantedCases, cursor: Cursor | None, most: int, coordinator: Coordinator
 ) -> tuple[list[Patient], Cursor | None]:
-    found: list[Patient] = []
     before = None if cursor is None else cursor[0] + 1
-    looks = 0
-    for position, job in call.service.line.before(coordinator.state, before):
-        first = cursor[1] if cursor is not None and position == cursor[0] else 0
-        if looks >= SLICE_JOBS:
-            return found, (position, first)
-        looks += 1
-        if not job.quarantined or not wanted.takes_job(job):
-            continue
-        for patient in patients_of(job, first):
-            if len(found) >= most:
-                return found, (position, int(patient.index))
-            found.append(patient)
-    return found, None
+    jobs = call.service.line.before(coordinator.state, before)
+    return patients_after(jobs, wanted, cursor, most)
 
 
 def _now(call: Call) -> int:

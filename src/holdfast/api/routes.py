@@ -11,6 +11,7 @@ from holdfast.api import (
     audit,
     bundles,
     circuits,
+    doctor,
     documents,
     effects,
     endpoints,
@@ -23,6 +24,7 @@ from holdfast.api import (
     lineage,
     logs,
     metrics,
+    operations,
     quarantine,
     questions,
     queues,
@@ -40,6 +42,7 @@ from holdfast.api.contents import BYTES
 from holdfast.api.identity import PUBLIC
 from holdfast.api.route import PREFIX, Answerer, Route
 from holdfast.wire import bodies
+from holdfast.wire import operations as bulk
 from holdfast.wire import schedules as timetables
 from holdfast.wire.exchange import Exchange
 
@@ -84,6 +87,8 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/healthz", PUBLIC, health.readyz, "verbose"),
     _get("/version", "read", health.version),
     _get("/metrics", "read", metrics.metrics, answers="text/plain"),
+    _get("/doctor", "read", doctor.show),
+    Route("POST", "/doctor/check", "operator", doctor.check, keyed=False),
     _get("/openapi.json", "read", openapi),
     _get("/docs", "read", docs, answers="text/html"),
     Route(
@@ -119,6 +124,11 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/effects/discard", "operator", effects.discard, bodies.ChosenEffects),
     _get("/stalls", "read", stalls.list_stalls, "kind limit cursor"),
     _post("/stalls/approve", "operator", stalls.approve, bodies.ChosenStalls),
+    _post("/operations", "cancel", operations.begin, bulk.NewOperation),
+    _get("/operations", "read", operations.list_operations),
+    _get("/operations/{id}", "read", operations.show, "wait"),
+    _post("/operations/{id}/undo", "operator", operations.undo, bulk.Undo),
+    _post("/operations/{id}/resume", "cancel", operations.resume),
     _get("/workers", "read", workers.list_workers),
     _get("/workers/{name}", "read", workers.show),
     _post("/workers/{name}/cordon", "operator", workers.cordon, bodies.Reason),

@@ -7,6 +7,7 @@ from typing import Final
 from holdfast.api.limits import Limits
 from holdfast.api.lines import EffectLine, JobLine
 from holdfast.api.streams import Streams
+from holdfast.api.underway import Underway
 from holdfast.coordinator.output import FOLDER, OutputStore, Quota
 from holdfast.coordinator.outputdesk import OutputDesk
 from holdfast.coordinator.quarantine import CaseBook
@@ -37,6 +38,7 @@ class Service:
         self.streams = Streams(served)
         self.output = OutputDesk(OutputStore(served.log.path / FOLDER, quota))
         self.tenants = Tenants(served)
+        self.operations = Underway(served)
         self.cases = CaseBook()
 
     def wall(self, instant: int) -> int:
@@ -59,5 +61,6 @@ class Service:
     def leave(self) -> None:
         """Take no more work and let everybody go who only waits."""
         self.leaving.set()
+        self.operations.stop()
         self.streams.close()
         self.served.drain()

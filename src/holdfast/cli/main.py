@@ -41,6 +41,14 @@ PLACES: Final = {
         "holdfast.cli.groups:effect",
         "Look at what tasks owe the world; retry it or give it up.",
     ),
+    "operation": (
+        "holdfast.cli.groups:operation",
+        "See what was done to many at once, and undo it.",
+    ),
+    "quarantine": (
+        "holdfast.cli.groups:quarantine",
+        "See what failed for good, by error; retry it or give it up.",
+    ),
     "stall": ("holdfast.cli.groups:stall", "See what hangs, and end it."),
     "schedule": (
         "holdfast.cli.groups:schedule",

@@ -10,7 +10,16 @@ from holdfast.cli.audit_servers import ServerAudit
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule, no_worker
+from holdfast.cli.sources import (
+    LAST,
+    Found,
+    ambiguous,
+    no_effect,
+    no_operation,
+    no_schedule,
+    no_worker,
+)
+from holdfast.cli.wards import ServerWard
 from holdfast.core.owed import DebtName
 from holdfast.wire.http import Rejected
 from holdfast.wire.output import Output
@@ -113,6 +122,10 @@ class FromServer:
     def task(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index)
 
+    @property
+    def ward(self) -> ServerWard:
+        return ServerWard(self.asker)
+
     def effects(self, wanted: WantedEffects, limit: int = 0) -> Found:
         pages = self._pages(
             "effects",
@@ -166,6 +179,18 @@ class FromServer:
         if no.problem.code != "not_found":
             return no
         return no_schedule(name, self)
+
+    def operations(self) -> list[View]:
+        found: list[View] = self.asker.get("operations")["operations"]
+        return found
+
+    def operation(self, name: str) -> View:
+        try:
+            return self.asker.get("operations", name)
+        except Rejected as no:
+            if no.problem.code != "not_found":
+                raise
+        raise no_operation(name, self)
 
     def stalls(self, patience_ms: int) -> list[View]:
         """The server has a time of its own after which something hangs."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note
 from holdfast.cli.shelves import Shelf
+from holdfast.cli.wards import Ward
 from holdfast.core.ids import effect_name
 from holdfast.core.owed import DebtName
 from holdfast.wire.wanted import Wanted, WantedEffects
@@ -104,6 +105,11 @@ class Source(Protocol):
         """One of it with its body and its tries, also where it is owed no more."""
         ...
 
+    @property
+    def ward(self) -> Ward:
+        """What is in quarantine."""
+        ...
+
     def history(self, job: View, index: int) -> View:
         """Every transaction that touched a task, the oldest first, and whether that is all."""
         ...
@@ -138,6 +144,14 @@ class Source(Protocol):
 
     def tokens(self) -> list[View]:
         """Who may ask for what."""
+        ...
+
+    def operations(self) -> list[View]:
+        """What was done to many at once, newest first."""
+        ...
+
+    def operation(self, name: str) -> View:
+        """One of those."""
         ...
 
     def stalls(self, patience_ms: int) -> list[View]:
@@ -191,6 +205,14 @@ def no_worker(name: str, source: Source) -> Trouble:
     return Trouble(
         f"no worker {name} has been heard of {source.place}. "
         f"`holdfast worker list{source.options}` lists those there are.",
+        NOT_FOUND,
+    )
+
+
+def no_operation(name: str, source: Source) -> Trouble:
+    return Trouble(
+        f"there is no operation {name} {source.place}, or not any more. "
+        f"`holdfast operation list{source.options}` lists what there is.",
         NOT_FOUND,
     )
 

@@ -15,14 +15,19 @@ from holdfast.client.effects import OwedEffect
 from holdfast.client.explained import Reasons
 from holdfast.client.feed import JobFeed
 from holdfast.client.foreseen import Foreseen
+from holdfast.client.health import Health
 from holdfast.client.limits import Limit
+from holdfast.client.operations import Operation
+from holdfast.client.quarantine import QuarantinedTask, QuarantineGroup
 from holdfast.client.stalls import Approved, StallFound
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
 from holdfast.core.schedule import Definition
 from holdfast.core.transactions import Transaction
-from holdfast.wire.bodies import ChosenEffects, ChosenStalls, Edits, NewLimit
+from holdfast.wire.bodies import ChosenCases, ChosenEffects, ChosenStalls, Edits, NewLimit
+from holdfast.wire.operations import NewOperation, Preview, Undo
 from holdfast.wire.output import Output
+from holdfast.wire.quarantine import WantedCases
 from holdfast.wire.wanted import WantedEffects
 
 Decode = Callable[[bytes], Any]
@@ -109,12 +114,43 @@ class Effects(Protocol):
         """How many were given up."""
 
 
+class Operations(Protocol):
+    """What is done to many by one request."""
+
+    def preview(self, body: NewOperation) -> Preview: ...
+
+    def perform(self, body: NewOperation) -> Operation: ...
+
+    def undo(self, name: str, body: Undo) -> Operation: ...
+
+    def all(self) -> list[Operation]: ...
+
+    def show(self, name: str) -> Operation: ...
+
+
 class StallsFound(Protocol):
     """What hangs."""
 
     def all(self) -> list[StallFound]: ...
 
     def approve(self, chosen: ChosenStalls) -> list[Approved]: ...
+
+
+class Quarantine(Protocol):
+    """Tasks that wait for an operator."""
+
+    def all(self, wanted: WantedCases) -> list[QuarantinedTask]: ...
+
+    def groups(self, wanted: WantedCases) -> list[QuarantineGroup]: ...
+
+    def retry(self, chosen: ChosenCases) -> int:
+        """How many were sent back."""
+
+    def purge(self, chosen: ChosenCases) -> int:
+        """How many were given up."""
+
+    def force(self, job_id: JobId, index: Index, target: str, reason: str) -> bool:
+        """False where it was there already."""
 
 
 class Backend(Protocol):
@@ -141,8 +177,17 @@ class Backend(Protocol):
     @property
     def effects(self) -> Effects: ...
 
+    def health(self) -> Health:
+        """Whether everything holds, as far as it was checked, and whether the disk has room."""
+
+    @property
+    def operations(self) -> Operations: ...
+
     @property
     def stalls(self) -> StallsFound: ...
+
+    @property
+    def quarantine(self) -> Quarantine: ...
 
     @property
     def reasons(self) -> Reasons: ...

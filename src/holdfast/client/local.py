@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from logging import getLogger
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,16 +12,20 @@ from msgspec import convert
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle
 from holdfast.client.effects_local import LocalEffects
-from holdfast.client.errors import Closed, Refused
+from holdfast.client.errors import Closed, Refused, refused
 from holdfast.client.explained_local import LocalReasons
 from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.client.foreseen import Foreseen
+from holdfast.client.health import Health
+from holdfast.client.health_local import local_health
 from holdfast.client.kept import kept_output
 from holdfast.client.leaving import Leaving
 from holdfast.client.limits_local import LocalLimits
 from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
+from holdfast.client.operations_local import LocalOperations
 from holdfast.client.pending import Pending
+from holdfast.client.quarantine_local import LocalQuarantine
 from holdfast.client.schedules_local import LocalSchedules
 from holdfast.client.stalls_local import LocalStalls
 from holdfast.coordinator.coordinator import Coordinator
@@ -166,9 +170,20 @@ class Local:
     def effects(self) -> LocalEffects:
         return LocalEffects(self.call, self._embedded.exchanges, self.actor)
 
+    def health(self) -> Health:
+        return local_health(self._embedded.checker, self._embedded.room)
+
+    @property
+    def operations(self) -> LocalOperations:
+        return LocalOperations(self.call, self._embedded, self.actor)
+
     @property
     def stalls(self) -> LocalStalls:
         return LocalStalls(self.call, self._embedded.stalls, self.actor)
+
+    @cached_property
+    def quarantine(self) -> LocalQuarantine:
+        return LocalQuarantine(self.call, self._embedded.told, self.actor)
 
     @property
     def reasons(self) -> LocalReasons:
@@ -375,7 +390,7 @@ class Local:
 
 def _accepted(decision: Accepted | RefusedDecision) -> Accepted:
     if isinstance(decision, RefusedDecision):
-        raise Refused(decision.code, decision.message)
+        raise refused(decision.code, decision.message)
     return decision
 
 

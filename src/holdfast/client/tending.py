@@ -11,7 +11,9 @@ from holdfast.client.edits import Terms, edits_from
 from holdfast.client.effects import OwedEffect
 from holdfast.client.errors import Refused
 from holdfast.client.explained import Explained
+from holdfast.client.health import Health
 from holdfast.client.limits import Limit, named
+from holdfast.client.quarantining import Quarantining
 from holdfast.client.stalls import Approved, StallFound
 from holdfast.client.ties import JobNamed, job_id_of
 from holdfast.core.ids import Index, JobId, parse_task_name
@@ -23,7 +25,7 @@ from holdfast.wire.limits import changes_of
 from holdfast.wire.wanted import EFFECT_STATES, WantedEffects, effect_states
 
 
-class Tending:
+class Tending(Quarantining):
     """Half of `Holdfast`: sending back, moving and stopping tasks, what they owe, limits, and what
     happened."""
 
@@ -109,6 +111,10 @@ class Tending:
         return self._backend.effects.discard(_chosen(ids, sink, job, kind, every, reason))
 
     # What hangs.
+
+    def health(self) -> Health:
+        """Whether everything that must hold does, by the last check, and how the disk is."""
+        return self._backend.health()
 
     def stalls(self) -> list[StallFound]:
         """What hangs, the oldest first: each with since when, why, and what to type about it."""

@@ -18,13 +18,19 @@ from holdfast.core.fingerprints import UNTOLD, Fingerprint, of_decision, of_end
 from holdfast.core.ids import Index, JobId, Position
 from holdfast.core.job import Job
 from holdfast.core.task import TaskState
+from holdfast.wire.quarantine import WantedCases
 
 REMEMBERED: Final = 200_000
 """So many ends are remembered; the oldest of them go first."""
 ERROR_MOST: Final = 200
 """So much of an error is told in a list."""
 
+SLICE_JOBS: Final = 5_000
+"""So many jobs are looked at without letting others have their turn."""
+
 Read = Callable[[int], Told]
+Cursor = tuple[int, int]
+"""The position of a job, and the index in it, where the next look begins. Newest jobs first."""
 
 
 class Patient(Struct, frozen=True, gc=False):
@@ -62,6 +68,29 @@ def patients_of(job: Job, first: int = 0) -> Iterator[Patient]:
             target_view(job.spec.target),
         )
         index = job.states.find(TaskState.QUARANTINED, index + 1)
+
+
+def patients_after(
+    jobs: Iterable[tuple[int, Job]], wanted: WantedCases, cursor: Cursor | None, most: int
+) -> tuple[list[Patient], Cursor | None]:
+    """Some tasks in quarantine from a place on, and the next place; None at the end. `jobs` come
+    with their positions, the newest first."""
+    found: list[Patient] = []
+    looks = 0
+    for position, job in jobs:
+        if cursor is not None and position > cursor[0]:
+            continue
+        first = cursor[1] if cursor is not None and position == cursor[0] else 0
+        if looks >= SLICE_JOBS:
+            return found, (position, first)
+        looks += 1
+        if not job.quarantined or not wanted.takes_job(job):
+            continue
+        for patient in patients_of(job, first):
+            if len(found) >= most:
+                return found, (position, int(patient.index))
+            found.append(patient)
+    return found, None
 
 
 class CaseBook:

@@ -4,13 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from holdfast.coordinator.quarantine import Case, Patient
+from holdfast.coordinator.quarantine import Case, Patient, patients_of
 from holdfast.coordinator.views import View, rfc3339
 from holdfast.core import commands as c
 from holdfast.core.fingerprints import UNTOLD
-from holdfast.core.ids import Index, JobId, Position, parse_task_name, task_name
+from holdfast.core.ids import Index, JobId, parse_task_name, task_name
 from holdfast.core.state import State
-from holdfast.core.task import TaskState
 from holdfast.wire.bodies import ChosenCases
 from holdfast.wire.quarantine import REASONS, WantedCases, plain_mark
 
@@ -146,15 +145,14 @@ def named_tasks(ids: Iterable[str]) -> list[tuple[JobId, Index]]:
     return found
 
 
-def named_picks(state: State, names: Iterable[tuple[JobId, Index]]) -> list[c.Picked]:
-    """Those of the named tasks that are in quarantine, as they are."""
-    found: list[c.Picked] = []
-    for job_id, index in names:
+def named_patients(state: State, names: Iterable[tuple[JobId, Index]]) -> list[Patient]:
+    """Those of the named tasks that are in quarantine, each once."""
+    found: list[Patient] = []
+    for job_id, index in dict.fromkeys(names):
         job = state.jobs.get(job_id)
-        if job is None or index >= job.count or job.ends is None:
-            continue
-        if job.states[index] == TaskState.QUARANTINED:
-            found.append(c.Picked(job_id, index, Position(job.ends[index])))
+        first = None if job is None else next(patients_of(job, index), None)
+        if first is not None and first.index == index:
+            found.append(first)
     return found
 
 
@@ -168,5 +166,5 @@ def one_of_each(pairs: Iterable[Pair]) -> list[Pair]:
     return list(found.values())
 
 
-def picked(pairs: Iterable[Pair]) -> tuple[c.Picked, ...]:
-    return tuple(c.Picked(one.job_id, one.index, one.end) for one, _ in pairs)
+def picked(patients: Iterable[Patient]) -> tuple[c.Picked, ...]:
+    return tuple(c.Picked(one.job_id, one.index, one.end) for one in patients)

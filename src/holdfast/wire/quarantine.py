@@ -45,6 +45,17 @@ def plain_mark(text: str) -> str:
     return text.removeprefix(MARK).lower()
 
 
+def query_of(wanted: WantedCases) -> dict[str, str]:
+    """What is wanted, as a request says it."""
+    return {
+        "reason": ",".join(sorted(wanted.reasons)),
+        "job": wanted.job,
+        "fingerprint": wanted.fingerprint,
+        "older_than": f"{wanted.older_than_ms}ms" if wanted.older_than_ms else "",
+        "name": wanted.name,
+    }
+
+
 def joined_groups(pages: Iterable[list[View]]) -> list[View]:
     """Groups that came in several parts, the largest first."""
     found: dict[str, View] = {}
