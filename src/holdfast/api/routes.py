@@ -20,8 +20,11 @@ from holdfast.api import (
     health,
     jobs,
     limiting,
+    lineage,
     logs,
     metrics,
+    operations,
+    quarantine,
     questions,
     queues,
     results,
@@ -38,6 +41,7 @@ from holdfast.api.contents import BYTES
 from holdfast.api.identity import PUBLIC
 from holdfast.api.route import PREFIX, Answerer, Route
 from holdfast.wire import bodies
+from holdfast.wire import operations as bulk
 from holdfast.wire import schedules as timetables
 from holdfast.wire.exchange import Exchange
 
@@ -47,6 +51,7 @@ EXCHANGE_BYTES: Final = 8 * 1024 * 1024
 BUNDLE_BYTES: Final = 4 * 1024 * 1024 * 1024
 RESULT_BYTES: Final = 4 * 1024 * 1024 * 1024
 """More than any server takes: what one does take is the setting of its store."""
+CASES: Final = "reason job fingerprint older_than name cursor"
 HTML: Final = "text/html; charset=utf-8"
 
 
@@ -103,12 +108,24 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/tasks/{job}/{index}/history", "read", tasks.history),
     _post("/tasks/{job}/{index}/cancel", "cancel", tasks.cancel, bodies.Reason),
     _post("/tasks/{job}/{index}/reschedule", "operator", tasks.reschedule, bodies.Reschedule),
+    _post("/tasks/{job}/{index}/force", "operator", quarantine.force, bodies.Force),
+    _get("/quarantine", "read", quarantine.list_cases, f"{CASES} limit"),
+    _get("/quarantine/groups", "read", quarantine.list_groups, CASES),
+    _get("/quarantine/stats", "read", quarantine.stats, CASES),
+    _post("/quarantine/retry", "operator", quarantine.retry, bodies.ChosenCases),
+    _post("/quarantine/purge", "operator", quarantine.purge, bodies.ChosenCases),
+    _get("/quarantine/{job}/{index}", "read", quarantine.show),
     _get("/effects", "read", effects.list_effects, "state sink job kind limit cursor"),
     _get("/effects/{job}/{entry}", "read", effects.show),
     _post("/effects/retry", "operator", effects.retry, bodies.ChosenEffects),
     _post("/effects/discard", "operator", effects.discard, bodies.ChosenEffects),
     _get("/stalls", "read", stalls.list_stalls, "kind limit cursor"),
     _post("/stalls/approve", "operator", stalls.approve, bodies.ChosenStalls),
+    _post("/operations", "cancel", operations.begin, bulk.NewOperation),
+    _get("/operations", "read", operations.list_operations),
+    _get("/operations/{id}", "read", operations.show, "wait"),
+    _post("/operations/{id}/undo", "operator", operations.undo, bulk.Undo),
+    _post("/operations/{id}/resume", "cancel", operations.resume),
     _get("/workers", "read", workers.list_workers),
     _get("/workers/{name}", "read", workers.show),
     _post("/workers/{name}/cordon", "operator", workers.cordon, bodies.Reason),
@@ -128,6 +145,8 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/queues", "read", queues.list_queues),
     _post("/queues/{name}/pause", "operator", queues.pause, bodies.Reason),
     _post("/queues/{name}/resume", "operator", queues.resume, bodies.Reason),
+    _get("/log", "read", lineage.show),
+    _post("/log/resume", "operator", lineage.resume, bodies.Reason),
     _get("/circuits", "read", circuits.list_circuits),
     _post("/circuits/{kind}/{name}/open", "operator", circuits.open_circuit, bodies.Reason),
     _post("/circuits/{kind}/{name}/close", "operator", circuits.close_circuit, bodies.Reason),

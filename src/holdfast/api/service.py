@@ -7,8 +7,10 @@ from typing import Final
 from holdfast.api.limits import Limits
 from holdfast.api.lines import EffectLine, JobLine
 from holdfast.api.streams import Streams
+from holdfast.api.underway import Underway
 from holdfast.coordinator.output import FOLDER, OutputStore, Quota
 from holdfast.coordinator.outputdesk import OutputDesk
+from holdfast.coordinator.quarantine import CaseBook
 from holdfast.coordinator.serving import Served
 from holdfast.coordinator.tenants import Tenants
 
@@ -36,6 +38,8 @@ class Service:
         self.streams = Streams(served)
         self.output = OutputDesk(OutputStore(served.log.path / FOLDER, quota))
         self.tenants = Tenants(served)
+        self.operations = Underway(served)
+        self.cases = CaseBook()
 
     def wall(self, instant: int) -> int:
         """What the wall clock showed, or will show, at an instant of log time."""
@@ -57,5 +61,6 @@ class Service:
     def leave(self) -> None:
         """Take no more work and let everybody go who only waits."""
         self.leaving.set()
+        self.operations.stop()
         self.streams.close()
         self.served.drain()

@@ -14,6 +14,7 @@ from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
 from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule, no_worker
+from holdfast.cli.wards import FolderWard
 from holdfast.coordinator.census import Census
 from holdfast.coordinator.circuits import circuit_views
 from holdfast.coordinator.crews import NotedCrew
@@ -151,6 +152,10 @@ class FromFolder:
         stands, debts = self._surroundings(reading).standing, reading.state.debts
         owed = owed_by_task(debts, known, Index(index), stands, reading.wall)
         return {**task_detail(reading, known, Index(index)), "owed": owed}
+
+    @property
+    def ward(self) -> FolderWard:
+        return FolderWard(lambda: self.reading, self.now)
 
     def effects(self, wanted: WantedEffects, limit: int = 0) -> Found:
         reading = self.reading

@@ -28,6 +28,7 @@ task = LazyCommands(
         "logs": ("holdfast.cli.joblogs:task_logs", "Print what a task has printed."),
         "cancel": ("holdfast.cli.stopping:cancel_task", "Stop tasks; their job goes on."),
         "reschedule": ("holdfast.cli.stopping:reschedule", "Move when waiting tasks may begin."),
+        "force": ("holdfast.cli.quarantine_orders:force", "Move one by hand, for a reason."),
         "get": ("holdfast.cli.tasks:list_tasks", ""),
         "describe": ("holdfast.cli.tasks:show_task", ""),
     },
@@ -134,6 +135,21 @@ audit = LazyCommands(
     help="See who did what and why; take the trail away as a file, and check that it is whole.",
 )
 
+quarantine = LazyCommands(
+    {
+        "list": ("holdfast.cli.quarantine:list_cases", "List it, the same failures together."),
+        "show": ("holdfast.cli.quarantine:show_case", "Show why a task is there, and its errors."),
+        "stats": ("holdfast.cli.quarantine:stats", "Count it by reason, function and worker."),
+        "retry": ("holdfast.cli.quarantine_orders:retry", "Send tasks back; one as a canary."),
+        "purge": ("holdfast.cli.quarantine_orders:purge", "Give tasks up, for a reason."),
+        "get": ("holdfast.cli.quarantine:list_cases", ""),
+        "describe": ("holdfast.cli.quarantine:show_case", ""),
+    },
+    name="quarantine",
+    help="Look at the tasks that wait for you: those that spent a budget or were put aside. Send "
+    "them back, or give them up.",
+)
+
 stall = LazyCommands(
     {
         "list": ("holdfast.cli.stalls:list_stalls", "List what hangs, and since when."),
@@ -161,4 +177,19 @@ config = LazyCommands(
     {"show": ("holdfast.cli.settings:show", "Show settings and where each comes from.")},
     name="config",
     help="Look at the settings of this place.",
+)
+
+log = LazyCommands(
+    {
+        "verify": ("holdfast.cli.logs:verify", "Check every byte and what it adds up to."),
+        "dump": ("holdfast.cli.logs:dump", "Print the events of a log."),
+        "stats": ("holdfast.cli.logs:stats", "Measure a log."),
+        "snapshot": ("holdfast.cli.logs:snapshot", "Make a snapshot now."),
+        "fork": ("holdfast.cli.lineages:fork", "Make a new log that ends at a moment of this."),
+        "salvage": ("holdfast.cli.lineages:salvage", "Make a new log of a damaged one."),
+        "resume": ("holdfast.cli.lineages:resume", "Let a forked or salvaged log work."),
+    },
+    name="log",
+    help="Verify, dump or measure a log; snapshot it, fork it, salvage it.\n\n"
+    "DIR is the data folder; it may be named by --data or the environment as well.",
 )

@@ -35,7 +35,7 @@ from holdfast.core.transactions import RENDERERS, to_json, transaction_of
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _in_folder(command: F) -> F:
+def in_folder(command: F) -> F:
     """`DIR`, or `--data DIR` as the other reading commands have it."""
     argument = click.argument(
         "folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path)
@@ -43,16 +43,8 @@ def _in_folder(command: F) -> F:
     return argument(data_option(command))
 
 
-@click.group()
-def log() -> None:
-    """Verify, dump or measure a log, or take a snapshot of it.
-
-    DIR is the data folder; it may be named by --data or the environment as well.
-    """
-
-
-@log.command()
-@_in_folder
+@click.command()
+@in_folder
 @output_option
 def verify(folder: Path | None, data: Path | None, form: str) -> int:
     """Check every frame, the chain, the snapshots, and what they add up to.
@@ -73,8 +65,8 @@ def verify(folder: Path | None, data: Path | None, form: str) -> int:
     raise Trouble(_verdict(path, finding), REFUSED)
 
 
-@log.command()
-@_in_folder
+@click.command()
+@in_folder
 @click.option(
     "-o",
     "--output",
@@ -165,8 +157,8 @@ def _own(event: View) -> View:
     return {name: value for name, value in event.items() if name != "type"}
 
 
-@log.command()
-@_in_folder
+@click.command()
+@in_folder
 @output_option
 def stats(folder: Path | None, data: Path | None, form: str) -> None:
     """Measure a log: frames, records, bytes, what was asked and what became true."""
@@ -175,8 +167,8 @@ def stats(folder: Path | None, data: Path | None, form: str) -> None:
     emit_one(form, found.view(), _stats_text(found))
 
 
-@log.command()
-@_in_folder
+@click.command()
+@in_folder
 @output_option
 def snapshot(folder: Path | None, data: Path | None, form: str) -> None:
     """Make a snapshot now, so that the next start replays only what comes after it.
@@ -236,12 +228,18 @@ def _verdict(path: Path, finding: Finding) -> str:
     if finding.last:
         lines.append(
             f"The history is good up to position {finding.last}: "
-            f"`holdfast job list --data {typed(path)} --at {finding.last}` shows it."
+            f"`holdfast job list --data {typed(path)} --at {finding.last}` shows it; record "
+            f"{finding.last + 1} is the first that cannot be followed."
         )
         if all(flaw.file.endswith(".snap") for flaw in finding.flaws) and finding.flaws:
             lines.append(
                 "A snapshot can be made again: move the damaged one away, then "
                 f"`holdfast log snapshot {typed(path)}`."
+            )
+        elif finding.flaws:
+            lines.append(
+                f"`holdfast log salvage {typed(path)} --dry-run` says what can be saved and what "
+                "is lost; with --to NEWDIR it makes a new log of it."
             )
     else:
         lines.append(_restore(path))

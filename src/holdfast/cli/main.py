@@ -41,6 +41,10 @@ PLACES: Final = {
         "holdfast.cli.groups:effect",
         "Look at what tasks owe the world; retry it or give it up.",
     ),
+    "quarantine": (
+        "holdfast.cli.groups:quarantine",
+        "See what failed for good, by error; retry it or give it up.",
+    ),
     "stall": ("holdfast.cli.groups:stall", "See what hangs, and end it."),
     "schedule": (
         "holdfast.cli.groups:schedule",
@@ -57,7 +61,7 @@ PLACES: Final = {
     "audit": ("holdfast.cli.groups:audit", "See who did what and why, and that it is unchanged."),
     "query": ("holdfast.cli.querying:query", "Ask in SQL about everything that is known."),
     "diff": ("holdfast.cli.differing:diff", "Say what changed between two moments."),
-    "log": ("holdfast.cli.logs:log", "Verify, dump or measure a log, or take a snapshot of it."),
+    "log": ("holdfast.cli.groups:log", "Verify, measure, snapshot, fork or salvage a log."),
     "states": ("holdfast.cli.states:states", "Draw the states of tasks, attempts, leases, jobs."),
     "config": ("holdfast.cli.groups:config", "Show the settings and where each comes from."),
     "doctor": ("holdfast.cli.doctor:doctor", "Check the server, the token, the clock, the disk."),

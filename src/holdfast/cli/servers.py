@@ -11,6 +11,7 @@ from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
 from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule, no_worker
+from holdfast.cli.wards import ServerWard
 from holdfast.core.owed import DebtName
 from holdfast.wire.http import Rejected
 from holdfast.wire.output import Output
@@ -112,6 +113,10 @@ class FromServer:
 
     def task(self, job: View, index: int) -> View:
         return self.asker.get("tasks", job["id"], index)
+
+    @property
+    def ward(self) -> ServerWard:
+        return ServerWard(self.asker)
 
     def effects(self, wanted: WantedEffects, limit: int = 0) -> Found:
         pages = self._pages(

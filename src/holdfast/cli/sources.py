@@ -9,6 +9,7 @@ from msgspec import Struct
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note
 from holdfast.cli.shelves import Shelf
+from holdfast.cli.wards import Ward
 from holdfast.core.ids import effect_name
 from holdfast.core.owed import DebtName
 from holdfast.wire.wanted import Wanted, WantedEffects
@@ -102,6 +103,11 @@ class Source(Protocol):
 
     def effect(self, name: DebtName) -> View:
         """One of it with its body and its tries, also where it is owed no more."""
+        ...
+
+    @property
+    def ward(self) -> Ward:
+        """What is in quarantine."""
         ...
 
     def history(self, job: View, index: int) -> View:

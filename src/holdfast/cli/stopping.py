@@ -52,6 +52,16 @@ class Order(Struct, frozen=True, kw_only=True):
 
 def orders(command: F) -> F:
     """The options of every such command, given to it as one `order`."""
+    return reason_option(_ordered(command))
+
+
+def orders_noted(command: F) -> F:
+    """The same where `--reason` is something else: why it is done is called a note."""
+    note_option = click.option("--note", "reason", default="", help="Why; it is recorded.")
+    return note_option(_ordered(command))
+
+
+def _ordered(command: F) -> F:
 
     @wraps(command)
     def ordered(**told: Any) -> Any:
@@ -63,7 +73,7 @@ def orders(command: F) -> F:
     )
     yes = click.option("-y", "--yes", is_flag=True, help="Do not ask, however many they are.")
     asked = strict_option(server_options(output_option(ordered)))
-    return cast(F, reason_option(dry_run(yes(asked))))
+    return cast(F, dry_run(yes(asked)))
 
 
 @click.command("cancel")

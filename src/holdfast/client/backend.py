@@ -16,13 +16,15 @@ from holdfast.client.explained import Reasons
 from holdfast.client.feed import JobFeed
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.limits import Limit
+from holdfast.client.quarantine import QuarantinedTask, QuarantineGroup
 from holdfast.client.stalls import Approved, StallFound
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
 from holdfast.core.schedule import Definition
 from holdfast.core.transactions import Transaction
-from holdfast.wire.bodies import ChosenEffects, ChosenStalls, Edits, NewLimit
+from holdfast.wire.bodies import ChosenCases, ChosenEffects, ChosenStalls, Edits, NewLimit
 from holdfast.wire.output import Output
+from holdfast.wire.quarantine import WantedCases
 from holdfast.wire.wanted import WantedEffects
 
 Decode = Callable[[bytes], Any]
@@ -117,6 +119,23 @@ class StallsFound(Protocol):
     def approve(self, chosen: ChosenStalls) -> list[Approved]: ...
 
 
+class Quarantine(Protocol):
+    """Tasks that wait for an operator."""
+
+    def all(self, wanted: WantedCases) -> list[QuarantinedTask]: ...
+
+    def groups(self, wanted: WantedCases) -> list[QuarantineGroup]: ...
+
+    def retry(self, chosen: ChosenCases) -> int:
+        """How many were sent back."""
+
+    def purge(self, chosen: ChosenCases) -> int:
+        """How many were given up."""
+
+    def force(self, job_id: JobId, index: Index, target: str, reason: str) -> bool:
+        """False where it was there already."""
+
+
 class Backend(Protocol):
     """Refusals are raised as `Refused`."""
 
@@ -143,6 +162,9 @@ class Backend(Protocol):
 
     @property
     def stalls(self) -> StallsFound: ...
+
+    @property
+    def quarantine(self) -> Quarantine: ...
 
     @property
     def reasons(self) -> Reasons: ...
@@ -197,6 +219,9 @@ class Backend(Protocol):
     def transactions(self, limit: int) -> list[Transaction]: ...
 
     def refusals(self) -> dict[str, int]: ...
+
+    def resume(self, reason: str) -> bool:
+        """False where the log was at work."""
 
     def is_foreign(self) -> bool:
         """Whether this is a forked copy, which owns neither a thread nor a connection."""

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from logging import getLogger
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from holdfast.client.limits_local import LocalLimits
 from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
 from holdfast.client.pending import Pending
+from holdfast.client.quarantine_local import LocalQuarantine
 from holdfast.client.schedules_local import LocalSchedules
 from holdfast.client.stalls_local import LocalStalls
 from holdfast.coordinator.coordinator import Coordinator
@@ -170,6 +171,10 @@ class Local:
     def stalls(self) -> LocalStalls:
         return LocalStalls(self.call, self._embedded.stalls, self.actor)
 
+    @cached_property
+    def quarantine(self) -> LocalQuarantine:
+        return LocalQuarantine(self.call, self._embedded.told, self.actor)
+
     @property
     def reasons(self) -> LocalReasons:
         return LocalReasons(self._embedded, self.call)
@@ -310,6 +315,14 @@ class Local:
 
     def refusals(self) -> dict[str, int]:
         return self.call(lambda coordinator: dict(coordinator.refusals))
+
+    def resume(self, reason: str) -> bool:
+        def ask(coordinator: Coordinator) -> bool:
+            was = bool(coordinator.state.suspended)
+            _accepted(coordinator.execute(c.ResumeLog(), actor=self.actor, reason=reason))
+            return was
+
+        return self.call(ask)
 
     # Whether it may be asked, and the end of it.
 

@@ -25,6 +25,7 @@ from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.limits import RemoteLimits
+from holdfast.client.quarantine import RemoteQuarantine
 from holdfast.client.schedules_remote import RemoteSchedules
 from holdfast.client.stalls import RemoteStalls
 from holdfast.client.streams import Streams
@@ -78,6 +79,10 @@ class Retried(Struct):
     retried: int
 
 
+class Resumed(Struct):
+    was: str | None
+
+
 class Told(Struct):
     outcomes: list[bodies.Outcome]
 
@@ -122,6 +127,7 @@ class Remote:
         self.limits = RemoteLimits(self._http, self._asked)
         self.effects = RemoteEffects(self._http, self._asked, self._post)
         self.stalls = RemoteStalls(self._http, self._asked, self._post)
+        self.quarantine = RemoteQuarantine(self._http, self._asked, self._post)
         self.reasons = RemoteReasons(self._http, self._asked)
         self.schedules = RemoteSchedules(self._http, self._asked, self._post)
 
@@ -268,6 +274,10 @@ class Remote:
     def refusals(self) -> dict[str, int]:
         text = self._asked(lambda: self._http.text(f"{API}/metrics"))
         return {code: int(float(number)) for code, number in REFUSED.findall(text)}
+
+    def resume(self, reason: str) -> bool:
+        body = bodies.Reason(reason=reason)
+        return self._post(f"{API}/log/resume", body, Resumed).was is not None
 
     # Whether it may be asked, and the end of it.
 

@@ -12,6 +12,7 @@ from holdfast.client.effects import OwedEffect
 from holdfast.client.errors import Refused
 from holdfast.client.explained import Explained
 from holdfast.client.limits import Limit, named
+from holdfast.client.quarantining import Quarantining
 from holdfast.client.stalls import Approved, StallFound
 from holdfast.client.ties import JobNamed, job_id_of
 from holdfast.core.ids import Index, JobId, parse_task_name
@@ -23,7 +24,7 @@ from holdfast.wire.limits import changes_of
 from holdfast.wire.wanted import EFFECT_STATES, WantedEffects, effect_states
 
 
-class Tending:
+class Tending(Quarantining):
     """Half of `Holdfast`: sending back, moving and stopping tasks, what they owe, limits, and what
     happened."""
 
@@ -55,6 +56,10 @@ class Tending:
     def transactions(self, limit: int = 100) -> list[Transaction]:
         """What happened last, oldest first: each accepted command with what it made true."""
         return self._backend.transactions(limit)
+
+    def resume(self, reason: str = "") -> bool:
+        """Let a log work that was forked or salvaged; False where it was at work."""
+        return self._backend.resume(text(reason, "reason"))
 
     def refusals(self) -> dict[str, int]:
         """How often something was refused since the coordinator began, by reason code."""

@@ -12,6 +12,7 @@ from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.fleetnotes import FleetNotes
+from holdfast.coordinator.inspect import Told, told_by
 from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.ports import NoFaults
 from holdfast.coordinator.results import Results
@@ -76,6 +77,10 @@ class Embedded:
             )
         )
         self._taken = taken
+
+    def told(self, position: int) -> Told:
+        """A durable record with its place in time. May be called from any thread."""
+        return told_by(*self.log.record(position), position)
 
     def read(self, position: Position) -> Record:
         return self._taken.read(position)

@@ -2,29 +2,40 @@
 memory came to where they are."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from holdfast.core import events as e
 from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
-from holdfast.wal import FolderReader, Frame, KeptRecord
+from holdfast.wal import Frame, KeptRecord
 
-_TELLING: Final = frozenset({"commit", "commits", "ends", "stopped"})
+_TELLING: Final = frozenset({"commit", "commits", "ends", "stopped", "purged"})
 
-ENDS: Final = tuple(
-    kind
-    for kind in e.EVENT_TYPES
-    if kind is e.TasksUnschedulable or _TELLING & set(kind.__struct_fields__)
-)
+ENDS: Final = tuple(kind for kind in e.EVENT_TYPES if _TELLING & set(kind.__struct_fields__))
 """Events that end attempts, or tasks that wait. The history of a task is a chain of these."""
 
 
-def kept_records(reader: FolderReader, state: State, before: int) -> Iterator[KeptRecord]:
+class Keeping(Protocol):
+    """Whatever still has records: a log, or what is left of one."""
+
+    @property
+    def oldest(self) -> int: ...
+
+    def kept_positions(self) -> list[int]: ...
+
+    def record(self, position: int) -> tuple[Frame, bytes]: ...
+
+    def read(self, position: int = 1) -> Iterator[Frame]: ...
+
+
+def kept_records(
+    reader: Keeping, state: State, before: int, lost: list[int] | None = None
+) -> Iterator[KeptRecord]:
     """The records older than `before` that ended an attempt of a job in memory, in order.
 
     Not only what memory points at: the last end of a task may stand in history that stays, and
     point at one in history that goes. What earlier snapshots have kept is looked through too,
-    because its file goes with them.
+    because its file goes with them. Where some may be lost, `lost` takes their positions.
     """
     wanted = _pointed_at(state, before)
     for position, frame, data in _going(reader, before):
@@ -32,6 +43,9 @@ def kept_records(reader: FolderReader, state: State, before: int) -> Iterator[Ke
             wanted.discard(position)
             yield position, frame.at, frame.wall, frame.epoch, data
     for position in sorted(wanted):
+        if lost is not None:
+            lost.append(position)
+            continue
         # It is nowhere, and whoever reads it says so: a snapshot must not make that final.
         reader.record(position)
 
@@ -45,7 +59,7 @@ def _pointed_at(state: State, before: int) -> set[int]:
     return wanted
 
 
-def _going(reader: FolderReader, before: int) -> Iterator[tuple[int, Frame, bytes]]:
+def _going(reader: Keeping, before: int) -> Iterator[tuple[int, Frame, bytes]]:
     """Everything older than `before` that is still here: kept before, or kept now or never."""
     for position in reader.kept_positions():
         yield position, *reader.record(position)

@@ -5,15 +5,16 @@ Chance and time come in from outside: `roll` is a throw in [0, 1), `wall` the wa
 
 from typing import Final
 
-from msgspec import Struct
-
 from holdfast.core.command import Command
 from holdfast.core.commands_circuits import CIRCUIT_COMMANDS, CloseCircuit, OpenCircuit
 from holdfast.core.commands_decided import (
     ASIDE_CAUSES,
     DECIDED_COMMANDS,
     ForceTask,
+    Picked,
+    PurgeQuarantined,
     PurgeTasks,
+    RetryQuarantined,
     SetAside,
 )
 from holdfast.core.commands_fleet import (
@@ -27,6 +28,13 @@ from holdfast.core.commands_fleet import (
     RevokeToken,
     SetLimit,
     UncordonWorker,
+)
+from holdfast.core.commands_gangs import (
+    GANG_COMMANDS,
+    CommitGang,
+    Finished,
+    GrantGang,
+    Member,
 )
 from holdfast.core.commands_lineage import LINEAGE_COMMANDS, ForkLog, ResumeLog
 from holdfast.core.commands_operations import OPERATION_COMMANDS
@@ -80,7 +88,9 @@ __all__ = [
     "OpenLog",
     "ParkEffects",
     "PauseQueue",
+    "Picked",
     "PreemptAttempts",
+    "PurgeQuarantined",
     "PurgeTasks",
     "RearmLeases",
     "RecoverStalled",
@@ -91,6 +101,7 @@ __all__ = [
     "ResumeLog",
     "ResumeQueue",
     "RetryEffects",
+    "RetryQuarantined",
     "RetryTasks",
     "RevokeToken",
     "SealJob",
@@ -189,24 +200,6 @@ class GrantLeases(Command, frozen=True, kw_only=True):
     rank: int | None = None
 
 
-class Member(Struct, frozen=True, array_like=True, gc=False):
-    """A place for one task of a gang: a free slot of a worker, and the term it works by."""
-
-    index: Index
-    worker: WorkerId
-    incarnation: int
-    slot: int
-    term_ms: int
-
-
-class GrantGang(Command, frozen=True, kw_only=True):
-    """Give all tasks of a gang out at once, each to a free slot."""
-
-    job_id: JobId
-    members: tuple[Member, ...]
-    rank: int | None = None
-
-
 class PreemptAttempts(Command, frozen=True, kw_only=True):
     """End attempts to make room for something more urgent, uncharged. `by` is the job that needs
     the room, where it is to be judged whether it may."""
@@ -230,21 +223,6 @@ class CommitTasks(Command, frozen=True, kw_only=True):
     worker: WorkerId
     incarnation: int
     done: tuple[Done, ...]
-
-
-class Finished(Struct, frozen=True, array_like=True, gc=False):
-    """A result of a gang's member, and whose it is."""
-
-    worker: WorkerId
-    incarnation: int
-    done: Done
-
-
-class CommitGang(Command, frozen=True, kw_only=True):
-    """Every member of a gang has its result: commit all of them, or none."""
-
-    job_id: JobId
-    members: tuple[Finished, ...]
 
 
 class FailAttempt(Command, frozen=True, kw_only=True):
@@ -381,8 +359,7 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     RegisterEndpoint,
     RemoveEndpoint,
     SettleTies,
-    GrantGang,
-    CommitGang,
+    *GANG_COMMANDS,
     PreemptAttempts,
     SetLimit,
     ClearLimit,

@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.core.command import Command
-from holdfast.core.ids import Index, JobId
+from holdfast.core.ids import Index, JobId, Position
 
 OPERATOR: Final = "operator"
 DEPENDENCY: Final = "dependency"
@@ -41,4 +43,32 @@ class ForceTask(Command, frozen=True, kw_only=True):
     reason: str
 
 
-DECIDED_COMMANDS: tuple[type[Command], ...] = (SetAside, PurgeTasks, ForceTask)
+class Picked(Struct, frozen=True, array_like=True, gc=False):
+    """A task in quarantine, as somebody saw it: `end` is the record that put it there."""
+
+    job_id: JobId
+    index: Index
+    end: Position
+
+
+class RetryQuarantined(Command, frozen=True, kw_only=True):
+    """Send tasks of any jobs back from quarantine. What is not there any more, or again for
+    another end than the one that was seen, is left alone."""
+
+    picked: tuple[Picked, ...]
+
+
+class PurgeQuarantined(Command, frozen=True, kw_only=True):
+    """Give up tasks of any jobs that are in quarantine, as they were seen."""
+
+    picked: tuple[Picked, ...]
+    reason: str
+
+
+DECIDED_COMMANDS: tuple[type[Command], ...] = (
+    SetAside,
+    PurgeTasks,
+    ForceTask,
+    RetryQuarantined,
+    PurgeQuarantined,
+)

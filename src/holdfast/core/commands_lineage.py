@@ -7,8 +7,8 @@ from holdfast.core.lineage import Hole
 
 class ForkLog(Command, frozen=True, kw_only=True):
     """Go on from here as a log of its own. `touched` are tasks of which the former log told more
-    than could be read in order: nobody may run them before a person has looked. With a hole,
-    whatever was held is such a task too."""
+    than could be read in order: nobody may run them before a person has looked. Where positions
+    are lost, whatever was held is such a task too."""
 
     log_id: str
     head: bytes

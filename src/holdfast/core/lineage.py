@@ -21,7 +21,8 @@ granted meanwhile or in a part that nobody can read, never meets its number agai
 
 class Hole(Struct, frozen=True, array_like=True):
     """Where the former log could not be read: the byte, and the positions that are lost. `last`
-    zero: nobody knows how many there were. A fork has none."""
+    zero: nobody knows how many there were; `first` zero: none, only history that a snapshot stands
+    for. A fork has no hole."""
 
     file: str = ""
     offset: int = 0

@@ -325,6 +325,8 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.ResumeLog: lineage.resume_log,
     c.PurgeTasks: decided.purge_tasks,
     c.ForceTask: decided.force_task,
+    c.RetryQuarantined: decided.retry_quarantined,
+    c.PurgeQuarantined: decided.purge_quarantined,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (

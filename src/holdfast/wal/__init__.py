@@ -4,11 +4,12 @@ A *record* is opaque bytes at a *position*. A *frame* holds one batch of records
 write, checksum and sync. Frames live in *segments*; *snapshots* stand for what was dropped.
 """
 
-from holdfast.wal.disk import Disk, RealDisk, size_of
+from holdfast.wal.beginning import begin_log, chain_from
+from holdfast.wal.disk import Disk, RealDisk, size_of, write_whole
 from holdfast.wal.errors import DiskFull, HistoryGone, LogDamaged, LogInUse, NewerFormat
 from holdfast.wal.file import WAL_FOLDER, FileLog
 from holdfast.wal.folder import FolderReader, read_folder
-from holdfast.wal.frames import Frame
+from holdfast.wal.frames import Edge, Frame, genesis
 from holdfast.wal.kept import KeptRecord, write_kept
 from holdfast.wal.log import Log
 from holdfast.wal.memory import MemoryLog
@@ -24,12 +25,14 @@ from holdfast.wal.snapshots import (
     verify_snapshot,
     write_snapshot,
 )
+from holdfast.wal.wreckage import Reach, Wreckage
 
 __all__ = [
     "WAL_FOLDER",
     "Choice",
     "Disk",
     "DiskFull",
+    "Edge",
     "FileLog",
     "FolderReader",
     "Frame",
@@ -40,12 +43,17 @@ __all__ = [
     "LogInUse",
     "MemoryLog",
     "NewerFormat",
+    "Reach",
     "RealDisk",
     "Rejected",
     "Snapshot",
     "TornTail",
+    "Wreckage",
+    "begin_log",
+    "chain_from",
     "clear_leftovers",
     "drop_snapshots",
+    "genesis",
     "newest_snapshot",
     "read_folder",
     "segment_paths",
@@ -54,4 +62,5 @@ __all__ = [
     "verify_snapshot",
     "write_kept",
     "write_snapshot",
+    "write_whole",
 ]

@@ -197,6 +197,17 @@ def write_all(disk: Disk, fd: int, content: bytes, offset: int) -> None:
         taken += more
 
 
+def write_whole(disk: Disk, path: Path, content: bytes) -> None:
+    """A new file with this content, on the disk when this returns; its folder is not synced."""
+    fd = disk.open(path, create=True)
+    try:
+        disk.truncate(fd, 0)
+        write_all(disk, fd, content, 0)
+        disk.fsync(fd)
+    finally:
+        disk.close(fd)
+
+
 def read_all(disk: Disk, path: Path, most: int | None = None) -> bytes:
     """The bytes of a file, or the first `most` of them."""
     fd = disk.open(path)

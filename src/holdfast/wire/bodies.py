@@ -203,6 +203,30 @@ class ChosenStalls(Body):
     reason: str = ""
 
 
+class ChosenCases(Body):
+    """Which tasks in quarantine an order is about: those named by `ids` (`12/3`), or those that fit
+    all the rest; `every` for all there are. `canary`: one of each fingerprint. `older_than` is a
+    duration. `dry_run`: say which, and leave them."""
+
+    ids: list[str] = []
+    reasons: list[str] = []
+    job: str = ""
+    fingerprint: str = ""
+    older_than: str = ""
+    name: str = ""
+    every: bool = False
+    canary: bool = False
+    dry_run: bool = False
+    reason: str = ""
+
+
+class Force(Body):
+    """To which state a task is moved by hand, and why."""
+
+    to: str
+    reason: str
+
+
 class NewLimit(Body):
     """How much a namespace, a user or a key may have running at once, how much its tasks may take
     together, and how many may start in a while: `rate` is written `10/1m`. A namespace may have a

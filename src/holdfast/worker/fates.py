@@ -4,6 +4,7 @@ import os
 import signal
 from typing import Final
 
+from holdfast.core.quarantine import RAN_OUT, TOOK_TOO_MUCH
 from holdfast.worker.errands import Ended
 from holdfast.worker.troubles import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX, Trouble, bounded, is_ours
 
@@ -56,14 +57,14 @@ def fate_of_command(ended: Ended, program: str, memory_bytes: int) -> tuple[str,
     if code is None:
         headline = f"{program} could not be started: {ended.error}"
     elif ended.was_struck:
-        headline = f"{program} took more memory than the {memory_bytes} bytes it may have; it "
+        headline = f"{program} {TOOK_TOO_MUCH} the {memory_bytes} bytes it may have; it "
         headline += ending(code)
     elif code < 0 and -code in FROM_OUTSIDE:
         reason = "worker_lost"
         cause = "out of memory, or by hand" if -code == signal.SIGKILL else "from outside"
         headline = f"{program} was killed ({signal_name(-code)}): {cause}"
     elif memory_bytes and any(cry in ended.last_words for cry in _MEMORY_CRIES):
-        headline = f"{program} ran out of memory, of which it has {memory_bytes} bytes; it "
+        headline = f"{program} {RAN_OUT}, of which it has {memory_bytes} bytes; it "
         headline += ending(code)
     else:
         headline = f"{program} {ending(code)}"

@@ -47,5 +47,5 @@ def test_the_past_of_a_task_is_kept_though_its_last_end_points_from_history_that
 
 def test_every_event_with_an_end_in_it_counts_as_one() -> None:
     assert {e.TasksCompleted, e.TaskCommitted, e.AttemptsReturned, e.TasksQuarantined} <= set(ENDS)
-    assert {e.TasksKilled, e.TasksUnschedulable} <= set(ENDS)
+    assert {e.TasksKilled, e.TasksUnschedulable, e.TasksSetAside, e.TasksPurged} <= set(ENDS)
     assert e.LeasesGranted not in ENDS

@@ -157,3 +157,48 @@ def test_the_watch_objects_to_a_force_that_did_not_come_true() -> None:
     record = Record(world.now, "Test", "test", "", "", (forced,))
     told = world.watch.feed(Position(len(world.log) + 1), record)
     assert {violation.name for violation in told} == {"J2"}
+
+
+def seen(world: World, *indices: int, job_id: str = JOB) -> tuple[c.Picked, ...]:
+    ends = world.state.jobs[JobId(job_id)].ends or ()
+    return tuple(c.Picked(JobId(job_id), Index(i), Position(ends[i])) for i in indices)
+
+
+def test_001_25_tasks_of_many_jobs_come_back_in_one_record_and_count_on() -> None:
+    world = failed()
+    world.submit("k", spec=PLAIN)
+    world.fail("k", 0, *world.grant("k"))
+    picked = (*seen(world, 0, 1, 2), *seen(world, 0, job_id="k"))
+    decision = world.do(c.RetryQuarantined(picked=picked))
+    assert isinstance(decision, Accepted)
+    assert decision.answer == 3
+    assert [event.generation for event in decision.events if isinstance(event, e.TasksRetried)] == [
+        2, 2,
+    ]  # fmt: skip
+    world.grant(JOB, 1)
+    assert world.task(JOB, 1).attempt == 2
+    assert world.troubles() == ()
+
+
+@pytest.mark.parametrize("verb", ["retry", "purge"])
+def test_what_failed_again_since_it_was_seen_is_left_alone(verb: str) -> None:
+    world = failed()
+    picked = (*seen(world, 1), c.Picked(JobId("nobody"), Index(0), Position(3)))
+    world.did(c.RetryTasks(job_id=JOB, indices=(Index(1),)))
+    world.fail(JOB, 1, *world.grant(JOB, 1))
+    before = world.fingerprint()
+    command: c.Command = c.RetryQuarantined(picked=picked)
+    if verb == "purge":
+        command = c.PurgeQuarantined(picked=picked, reason="old")
+    assert world.do(command) == Accepted((), 0)
+    assert world.fingerprint() == before
+
+
+def test_many_are_given_up_for_one_reason() -> None:
+    world = failed()
+    decision = world.do(c.PurgeQuarantined(picked=seen(world, 1, 2), reason="old"))
+    assert isinstance(decision, Accepted)
+    assert decision.answer == 2
+    refused = world.do(c.PurgeQuarantined(picked=(), reason=""))
+    assert isinstance(refused, Refused)
+    assert refused.code is Reason.INVALID

@@ -1,15 +1,16 @@
 """What an operator, or a repair, decides of single tasks against the run of things."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import cast
 
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
 from holdfast.core.decide.endings import end_of, pasts_of
 from holdfast.core.decide.jobs import no_task, unknown
-from holdfast.core.decide.operator import spans_of
+from holdfast.core.decide.operator import retry, spans_of
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
-from holdfast.core.ids import Index, Instant, Position
+from holdfast.core.ids import Index, Instant, JobId, Position
 from holdfast.core.job import Job, state_of
 from holdfast.core.state import State
 from holdfast.core.task import FINISHED, TaskState
@@ -92,4 +93,54 @@ def put_aside(
         ends=tuple(ends),
         stopped=pasts_of(tasks[index] for index in waiting if index in tasks),
         note=note,
+    )
+
+
+def retry_quarantined(state: State, command: c.RetryQuarantined, now: Instant) -> Decision:
+    """Job by job, in one record; of a job that cannot come back its tasks stay."""
+
+    def send_back(job: Job, indices: tuple[Index, ...]) -> Decision:
+        return retry(state, c.RetryTasks(job_id=job.job_id, indices=indices), now)
+
+    return _settled(state, command.picked, send_back)
+
+
+def purge_quarantined(state: State, command: c.PurgeQuarantined, now: Instant) -> Decision:
+    if not command.reason.strip():
+        return Refused(Reason.INVALID, "tasks are given up for a reason")
+
+    def give_up(job: Job, indices: tuple[Index, ...]) -> Decision:
+        purging = c.PurgeTasks(job_id=job.job_id, indices=indices, reason=command.reason)
+        return purge(state, purging, now)
+
+    return _settled(state, command.picked, give_up)
+
+
+def _settled(
+    state: State,
+    picked: Iterable[c.Picked],
+    settle: Callable[[Job, tuple[Index, ...]], Decision],
+) -> Decision:
+    """What is decided of the tasks that are still as they were seen, and of how many."""
+    found: dict[JobId, dict[Index, None]] = {}
+    for one in picked:
+        job = state.jobs.get(one.job_id)
+        if job is not None and _is_as_seen(job, one):
+            found.setdefault(one.job_id, {})[one.index] = None
+    events: list[e.AnyEvent] = []
+    count = 0
+    for job_id, indices in found.items():
+        decision = settle(state.jobs[job_id], tuple(indices))
+        if isinstance(decision, Accepted):
+            events += decision.events
+            count += cast(int, decision.answer)
+    return Accepted(tuple(events), count)
+
+
+def _is_as_seen(job: Job, one: c.Picked) -> bool:
+    return (
+        0 <= one.index < job.count
+        and job.states[one.index] == TaskState.QUARANTINED
+        and job.ends is not None
+        and job.ends[one.index] == one.end
     )

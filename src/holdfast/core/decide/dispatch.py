@@ -90,6 +90,8 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.ResumeLog: lineage.resume_log,
     c.PurgeTasks: decided.purge,
     c.ForceTask: forced.force,
+    c.RetryQuarantined: decided.retry_quarantined,
+    c.PurgeQuarantined: decided.purge_quarantined,
 }
 
 

@@ -1,0 +1,327 @@
+"""Requests about many jobs or tasks, carried out a slice at a time, and taken back.
+
+What is to be done is a plan of steps: questions to the coordinator, each short enough that others
+have their turn, and reading of the log, which may wait for a disk. Whoever owns the loop or the
+thread runs it. Every record carries the operation's id as its request id.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.inspect import HistoryGone, Told
+from holdfast.coordinator.selecting import Chosen, Selecting, Unclear
+from holdfast.coordinator.undoing import (
+    FINAL,
+    GONE,
+    MOVED_ON,
+    STARTED,
+    TASKS,
+    Deeds,
+    Kill,
+    Origin,
+    deeds_of,
+    moves_back,
+    origin_of,
+    restorations,
+    set_aside,
+)
+from holdfast.core import commands as c
+from holdfast.core import commands_operations as o
+from holdfast.core.command import Command
+from holdfast.core.decision import Refused
+from holdfast.core.ids import NOWHERE, Index, Instant, JobId, Position, task_name
+from holdfast.core.job import Job
+from holdfast.core.operation import (
+    CANCEL_JOBS,
+    CANCEL_TASKS,
+    PURGE_TASKS,
+    RESCHEDULE_TASKS,
+    RETRY_JOBS,
+    RETRY_TASKS,
+    UNDO,
+    Operation,
+)
+from holdfast.wire.amounts import duration_ms
+from holdfast.wire.operations import SAMPLE, NewOperation, Preview
+from holdfast.wire.specs import edited, instant_of
+
+JOBS: Final = "jobs"
+UNCHANGED: Final = "unchanged"
+REFUSED: Final = "refused"
+LEFT: Final = (UNCHANGED, REFUSED, STARTED, MOVED_ON, GONE, FINAL)
+"""What an operation counts: the jobs and tasks it changed, and those it did not, by why."""
+
+COMMANDS_A_STEP: Final = 50
+SHIFTS_A_STEP: Final = 5_000
+REFUSALS_TOLD: Final = 10
+
+
+class Ask(Struct, frozen=True):
+    """Something that the coordinator is asked, on its own thread."""
+
+    do: Callable[[Coordinator], Any]
+
+
+class Read(Struct, frozen=True):
+    """Something that is read from the log, wherever waiting for a disk harms nobody."""
+
+    do: Callable[[], Any]
+
+
+Plan = Generator[Ask | Read, Any, None]
+"""Steps, each answered by what it came to."""
+
+
+class Library(Struct, frozen=True):
+    """Where durable records are read."""
+
+    told: Callable[[int], Told]
+    history: Callable[[int, int], Iterator[Told]]
+
+
+class Run:
+    """One operation under way. `outcomes` grows as it goes on; `refusals` are some of those who
+    were refused, with why."""
+
+    def __init__(self, operation_id: str, actor: str, reason: str) -> None:
+        self.operation_id = operation_id
+        self.outcomes: Counter[str] = Counter()
+        self.refusals: list[tuple[str, str]] = []
+        self._actor = actor
+        self._reason = reason
+        self._changed: dict[JobId, None] = {}
+
+    def recall(self, deeds: Deeds) -> None:
+        """Go on from what it did before it was cut off."""
+        self._changed.update(deeds.jobs)
+        self.outcomes[JOBS] = len(self._changed)
+        self.outcomes[TASKS] = deeds.tasks
+
+    def execute(self, coordinator: Coordinator, command: Command, name: JobId) -> None:
+        decision = coordinator.execute(
+            command, actor=self._actor, request_id=self.operation_id, reason=self._reason
+        )
+        if isinstance(decision, Refused):
+            self.outcomes[REFUSED] += 1
+            if len(self.refusals) < REFUSALS_TOLD:
+                self.refusals.append((name, decision.message))
+            return
+        changed = decision.answer if isinstance(decision.answer, int) else 0
+        if not decision.events:
+            self.outcomes[UNCHANGED] += 1
+            return
+        self._changed[name] = None
+        self.outcomes[TASKS] += changed
+        self.outcomes[JOBS] = len(self._changed)
+
+    def end(self, coordinator: Coordinator) -> None:
+        """Record that all of it was tried."""
+        outcomes = tuple(sorted((name, n) for name, n in self.outcomes.items() if n))
+        command = o.EndOperation(operation_id=self.operation_id, outcomes=outcomes)
+        coordinator.execute(command, actor=self._actor, request_id=self.operation_id)
+
+
+def preview_of(coordinator: Coordinator, body: NewOperation) -> Iterator[Preview | None]:
+    """To how much it would be done, counted in portions: the last value is the answer."""
+    selecting = _selecting(coordinator, body)
+    jobs: dict[str, None] = {}
+    tasks, sample = 0, list[str]()
+    for chosen in selecting:
+        if chosen.job is None:
+            yield None
+            continue
+        jobs[chosen.job.job_id] = None
+        tasks += len(chosen.indices) if chosen.indices else chosen.job.unfinished
+        if len(sample) < SAMPLE:
+            sample += _names(chosen)[: SAMPLE - len(sample)]
+    yield Preview(len(jobs), tasks, sample)
+
+
+def _names(chosen: Chosen) -> list[str]:
+    if chosen.job is None or not chosen.indices:
+        return [] if chosen.job is None else [chosen.job.job_id]
+    return [task_name(chosen.job.job_id, index) for index in chosen.indices[:SAMPLE]]
+
+
+def _selecting(coordinator: Coordinator, body: NewOperation) -> Selecting:
+    if body.verb not in COMMANDS:
+        raise Unclear("invalid", f"{body.verb[:40]!r} is none of {', '.join(COMMANDS)}")
+    _check(body)
+    return Selecting(coordinator.state, body.verb, body.selection, coordinator.now())
+
+
+def _check(body: NewOperation) -> None:
+    if (body.delay or body.not_before) and body.verb != RESCHEDULE_TASKS:
+        raise Unclear("invalid", f"{body.verb} takes neither a delay nor an instant")
+    if body.delay and body.not_before:
+        raise Unclear("invalid", "give a delay or an instant, not both")
+    if body.set is not None and body.verb != RETRY_JOBS:
+        raise Unclear("invalid", "other terms are for the retry of whole jobs")
+    if body.verb == PURGE_TASKS and not body.reason.strip():
+        raise Unclear("invalid", "say why they are given up: `reason` is recorded")
+    try:
+        duration_ms(body.delay or None, "delay")
+        instant_of(body.not_before, "not_before")
+    except (ValueError, OverflowError) as error:
+        raise Unclear("invalid", str(error)) from None
+
+
+Maker = Callable[[NewOperation, Job, tuple[Index, ...]], Command]
+
+
+def _retry_job(body: NewOperation, job: Job, indices: tuple[Index, ...]) -> Command:
+    spec = None if body.set is None else edited(job.spec, body.set)
+    return c.RetryTasks(job_id=job.job_id, spec=spec)
+
+
+def _reschedule(body: NewOperation, job: Job, indices: tuple[Index, ...]) -> Command:
+    return o.RescheduleTasks(
+        job_id=job.job_id,
+        indices=indices,
+        delay_ms=duration_ms(body.delay or None, "delay"),
+        not_before_wall=Instant(instant_of(body.not_before, "not_before")),
+    )
+
+
+COMMANDS: Final[dict[str, Maker]] = {
+    CANCEL_JOBS: lambda body, job, _: c.KillJob(job_id=job.job_id, reason=body.reason),
+    RETRY_JOBS: _retry_job,
+    CANCEL_TASKS: lambda body, job, indices: c.KillTasks(
+        job_id=job.job_id, indices=indices, reason=body.reason
+    ),
+    RETRY_TASKS: lambda _, job, indices: c.RetryTasks(job_id=job.job_id, indices=indices),
+    RESCHEDULE_TASKS: _reschedule,
+    PURGE_TASKS: lambda body, job, indices: c.PurgeTasks(
+        job_id=job.job_id, indices=indices, reason=body.reason
+    ),
+}
+"""What is done to one job, or to some of its tasks, by the verb."""
+
+
+def carry_out(run: Run, operation: Operation, body: NewOperation, library: Library) -> Plan:
+    """All that the request asks for; of one that was cut off, what is left of it."""
+    yield from _recalled(run, operation, library)
+    choosing: list[Iterator[Chosen]] = []
+    yield Ask(lambda k: choosing.append(iter(_selecting(k, body))))
+    made = COMMANDS[body.verb]
+
+    def slice_of(coordinator: Coordinator) -> bool:
+        for count, chosen in enumerate(choosing[0], start=1):
+            if chosen.job is None:
+                return True
+            command = made(body, chosen.job, chosen.indices)
+            run.execute(coordinator, command, chosen.job.job_id)
+            if count >= COMMANDS_A_STEP or chosen.indices:
+                return True
+        return False
+
+    while (yield Ask(slice_of)):
+        pass
+    yield Ask(run.end)
+
+
+def _recalled(run: Run, operation: Operation, library: Library) -> Plan:
+    """What it did before it was cut off."""
+    last: Position = yield Ask(lambda k: k.state.position)
+    if last > operation.first:
+        deeds: Deeds = yield Read(lambda: deeds_in(operation, library, last))
+        run.recall(deeds)
+
+
+def deeds_in(operation: Operation, library: Library, until: Position) -> Deeds:
+    """What an operation did, as its records tell; `HistoryGone` where those are not kept."""
+    last = operation.last if operation.last != NOWHERE else until
+    return deeds_of(library.history(operation.first, last), operation.operation_id)
+
+
+def take_back(run: Run, undone: Operation, library: Library) -> Plan:
+    """Undo what has not begun since. What cannot be is counted by why."""
+    until: Position = yield Ask(lambda k: k.state.position)
+    try:
+        deeds: Deeds = yield Read(lambda: deeds_in(undone, library, until))
+    except (HistoryGone, FileNotFoundError):
+        run.outcomes[GONE] += undone.total
+        yield Ask(run.end)
+        return
+    run.outcomes[FINAL] += deeds.final
+    for kill in deeds.kills:
+        yield from _restored(run, kill, library)
+    note = f"the retry by {undone.operation_id} was undone"
+    for retry in deeds.retries:
+
+        def put_back(coordinator: Coordinator, retry: Any = retry) -> None:
+            command, left = set_aside(coordinator.state, retry, note)
+            run.outcomes.update(left)
+            if command is not None:
+                run.execute(coordinator, command, retry.job_id)
+
+        yield Ask(put_back)
+    for first in range(0, len(deeds.shifts), SHIFTS_A_STEP):
+        part = deeds.shifts[first : first + SHIFTS_A_STEP]
+
+        def move_back(coordinator: Coordinator, part: Any = part) -> None:
+            commands, left = moves_back(coordinator.state, part, coordinator.now())
+            run.outcomes.update(left)
+            for command in commands:
+                run.execute(coordinator, command, command.job_id)
+
+        yield Ask(move_back)
+    yield Ask(run.end)
+
+
+def _restored(run: Run, kill: Kill, library: Library) -> Plan:
+    run.outcomes[STARTED] += kill.started
+    if not kill.indices:
+        return
+    origin: Origin | None = yield Ask(lambda k: origin_of(k.state, kill.job_id))
+    commands = None
+    if origin is not None:
+        found = origin
+        commands = yield Read(lambda: restorations(library.told, kill, found))
+    if commands is None:
+        run.outcomes[GONE] += len(kill.indices)
+        return
+    for command in commands:
+
+        def restore(coordinator: Coordinator, command: Any = command) -> None:
+            before = run.outcomes[TASKS]
+            run.execute(coordinator, command, kill.job_id)
+            missed = len(command.indices) - (run.outcomes[TASKS] - before)
+            run.outcomes[MOVED_ON] += missed
+
+        yield Ask(restore)
+
+
+def request_of(operation: Operation) -> NewOperation:
+    """What an operation was asked for, word for word."""
+    return msgspec.json.decode(operation.request, type=NewOperation)
+
+
+def plan_of(run: Run, operation: Operation, coordinator: Coordinator, library: Library) -> Plan:
+    """The steps of an operation that was begun, whichever it is."""
+    if operation.verb != UNDO:
+        return carry_out(run, operation, request_of(operation), library)
+    undone = coordinator.state.operations.get(operation.undoes)
+    if undone is None:
+        raise Unclear("gone", f"{operation.undoes} is no longer remembered")
+    return take_back(run, undone, library)
+
+
+def follow(plan: Plan, ask: Callable[[Callable[[Coordinator], Any]], Any]) -> None:
+    """Run a plan to its end, where waiting harms nobody. `ask` has a question answered."""
+    try:
+        step = next(plan)
+        while True:
+            try:
+                answer = ask(step.do) if isinstance(step, Ask) else step.do()
+            except (HistoryGone, FileNotFoundError) as gone:
+                step = plan.throw(gone)
+            else:
+                step = plan.send(answer)
+    except StopIteration:
+        return
