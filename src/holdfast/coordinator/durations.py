@@ -22,6 +22,10 @@ from holdfast.core.task import TaskState
 
 FATE: Final = attrgetter("granted", "started_at", "previous")
 STATES: Final = (WAITING, LEASED, RUNNING, COMMITTED, QUARANTINED)
+MOST_EVENTS: Final = 64
+STRIDE: Final = 7
+"""Of a record with more events than this every seventh is looked at and counts for seven; odd, as
+starts and ends often take turns."""
 MOST_BACK: Final = 100_000
 KEPT: Final = 1 << 18
 """So many records back it is known when they were written; a power of two."""
@@ -32,9 +36,11 @@ class Durations:
 
     def __init__(self, state: State) -> None:
         self.states = {name: Histogram(SECONDS) for name in STATES}
+        self._of_attempts = tuple(self.states[name] for name in (WAITING, LEASED, RUNNING))
         # Tasks that were sent back: since then they wait, and not since their attempt ended.
         self._back: dict[tuple[JobId, Index], Position] = {}
         self._state = state
+        self._weight = 1
         self._first = state.position + 1
         self._times = array("q", bytes(8 * KEPT))
         self._telling: dict[type[e.Event], Callable[[Position, int, Any], None]] = {
@@ -47,7 +53,11 @@ class Durations:
 
     def note(self, position: Position, record: Record) -> None:
         self._times[position % KEPT] = record.at
-        for event in record.events:
+        events = record.events
+        self._weight = 1
+        if len(events) > MOST_EVENTS:
+            events, self._weight = events[::STRIDE], STRIDE
+        for event in events:
             tell = self._telling.get(type(event))
             if tell is not None:
                 tell(position, record.at, event)
@@ -65,11 +75,13 @@ class Durations:
         """Attempts that are over tell of three states: how long their task had waited, how long
         it was held before it began, how long it ran. Those that were given out and began together
         are counted together, and as born together."""
-        runs = Counter(map(FATE, fates))
+        # One alone is the most frequent by far, and a counter is dear to make.
+        runs = {FATE(fates[0]): 1} if len(fates) == 1 else Counter(map(FATE, fates))
         firsts = {FATE(fate): fate.index for fate in reversed(fates)} if len(runs) > 1 else None
-        waiting, leased, running = (self.states[name] for name in (WAITING, LEASED, RUNNING))
-        for run, count in runs.items():
+        waiting, leased, running = self._of_attempts
+        for run, many in runs.items():
             granted_at, began, since = run
+            count = many * self._weight
             granted = self._when(position, granted_at)
             if granted is None:
                 continue
@@ -102,7 +114,7 @@ class Durations:
         for index in event.indices:
             since = self._when(position, job.ends[index])
             if since is not None:
-                self.states[COMMITTED].observe((at - since) / 1_000)
+                self.states[COMMITTED].observe((at - since) / 1_000, self._weight)
 
     def _sent_back(self, position: Position, at: int, event: e.TasksRetried) -> None:
         tasks = self._state.job_of(event.job_id).tasks or {}
