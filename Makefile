@@ -94,6 +94,17 @@ soak: $(STAMP) ## long runs from a fresh seed, which is printed; SEED=n replays
 	HOLDFAST_SEED="$${HOLDFAST_SEED:-$$RANDOM$$RANDOM}" \
 		$(PYTEST) -m soak --hypothesis-profile=soak $(OR_EMPTY)
 
+# One seed with FAULTS and MODE as a failure prints them, or a hundred without a SEED.
+SIM = $(BIN)/python -m holdfast.testing.sim run
+
+.PHONY: sim
+sim: $(STAMP) ## simulate clusters; SEED=n FAULTS=3,17 MODE=safety repeats a failure
+	$(SIM) $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(MODE),--mode $(MODE))
+
+.PHONY: sim-soak
+sim-soak: $(STAMP) ## 10,000 seeds and 1,000 simulated hours; about an hour
+	$(SIM) --first $${SEED:-$$RANDOM$$RANDOM} --seeds 10000 --summary sim-soak.json
+
 .PHONY: bench
 bench: $(STAMP) ## measure this machine
 	$(BIN)/holdfast bench

@@ -12,15 +12,18 @@ from msgspec import convert
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle
 from holdfast.client.effects_local import LocalEffects
-from holdfast.client.errors import Closed, Refused
+from holdfast.client.errors import Closed, Refused, refused
 from holdfast.client.explained_local import LocalReasons
 from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.client.foreseen import Foreseen
+from holdfast.client.health import Health
+from holdfast.client.health_local import local_health
 from holdfast.client.kept import kept_output
 from holdfast.client.leaving import Leaving
 from holdfast.client.limits_local import LocalLimits
 from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
+from holdfast.client.operations_local import LocalOperations
 from holdfast.client.pending import Pending
 from holdfast.client.quarantine_local import LocalQuarantine
 from holdfast.client.schedules_local import LocalSchedules
@@ -166,6 +169,13 @@ class Local:
     @property
     def effects(self) -> LocalEffects:
         return LocalEffects(self.call, self._embedded.exchanges, self.actor)
+
+    def health(self) -> Health:
+        return local_health(self._embedded.checker, self._embedded.room)
+
+    @property
+    def operations(self) -> LocalOperations:
+        return LocalOperations(self.call, self._embedded, self.actor)
 
     @property
     def stalls(self) -> LocalStalls:
@@ -380,7 +390,7 @@ class Local:
 
 def _accepted(decision: Accepted | RefusedDecision) -> Accepted:
     if isinstance(decision, RefusedDecision):
-        raise Refused(decision.code, decision.message)
+        raise refused(decision.code, decision.message)
     return decision
 
 

@@ -16,6 +16,7 @@ from holdfast.coordinator.inspect import Told, told_by
 from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.ports import NoFaults
 from holdfast.coordinator.results import Results
+from holdfast.coordinator.room import Room, space_of
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.stalls import Stalls
@@ -56,6 +57,12 @@ class Embedded:
             partial(taken.install, self.engine.post),
             self.desk,
         )
+        self.room = Room(
+            self.coordinator,
+            settings,
+            partial(space_of, self.log.path),
+            self.exchanges.withhold,
+        )
         self.checker = Checker(
             self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS
         )
@@ -65,6 +72,7 @@ class Embedded:
         keep = settings.keep_finished
         self.engine.hooks.extend(
             (
+                self.room,
                 Ticker(self.coordinator, keep_finished=keep, unplaced=unplaced),
                 self.stalls,
                 Clockwork(self.coordinator),

@@ -14,9 +14,10 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from holdfast.coordinator.decoding import decode_at
 from holdfast.core.apply import apply
 from holdfast.core.errors import BrokenInvariant, OperatingError
-from holdfast.core.freeze import fingerprint, thaw
+from holdfast.core.freeze import fingerprint_of, thaw
 from holdfast.core.ids import Position
 from holdfast.core.record import Record, decode_record
 from holdfast.core.sound import Unsound
@@ -255,7 +256,7 @@ def _replay(folder: Folder, state: State, walls: Walls, until: int) -> None:
         for place, data in enumerate(frame.records):
             position = frame.first + place
             if state.position < position <= until:
-                apply(state, decode_record(data), Position(position))
+                apply(state, decode_at(folder.reader, data, position), Position(position))
 
 
 def _start(folder: Folder, until: int) -> State:
@@ -295,8 +296,11 @@ def _usable(folder: Folder, path: Path) -> Snapshot | None:
 
 def thawed(snapshot: Snapshot) -> State:
     """The state a snapshot holds, or the proof that it holds another."""
-    state = thaw(b"".join(snapshot.payload(RealDisk())))
-    if state.position != snapshot.position or fingerprint(state).encode() != snapshot.state_hash:
+    frozen = b"".join(snapshot.payload(RealDisk()))
+    state = thaw(frozen)
+    # Compared as it was written: a former release may have frozen the same state otherwise.
+    told = fingerprint_of(frozen).encode()
+    if state.position != snapshot.position or told != snapshot.state_hash:
         raise BrokenInvariant(f"{snapshot.path} does not hold the state it claims")
     return state
 

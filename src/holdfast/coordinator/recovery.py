@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
+from holdfast.coordinator.decoding import decode_at
 from holdfast.coordinator.lines import say
 from holdfast.coordinator.ports import Machine, ThisMachine
 from holdfast.coordinator.settings import LEASE_TERM_MS
@@ -13,7 +14,6 @@ from holdfast.core.apply import apply
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.freeze import thaw
 from holdfast.core.ids import Position
-from holdfast.core.record import decode_record
 from holdfast.core.state import State
 from holdfast.version import VERSION
 from holdfast.wal import Disk, Frame, RealDisk, Snapshot, newest_snapshot
@@ -65,7 +65,7 @@ def replay_frames(state: State, log: Readable, until: int | None = None) -> Stat
             if until is not None and position > until:
                 return state
             if position > state.position:
-                apply(state, decode_record(data), Position(position))
+                apply(state, decode_at(log, data, position), Position(position))
             position += 1
     return state
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from holdfast.coordinator.decoding import decode_at
 from holdfast.coordinator.forking import Plan, first_record
 from holdfast.coordinator.inspect import LogDamaged, look_into, thawed
 from holdfast.coordinator.keeping import kept_records
@@ -152,7 +153,7 @@ def _replay(wreck: Wreckage, state: State, edge: Edge, until: int) -> str | None
             if not state.position < position <= until:
                 continue
             try:
-                apply(state, decode_record(data), Position(position))
+                apply(state, decode_at(wreck, data, position), Position(position))
             except BrokenInvariant as error:
                 return f"record {position} cannot be: {error}"
     return None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from holdfast.coordinator.decoding import NewerRecord
 from holdfast.coordinator.inspect import (
     Folder,
     LogDamaged,
@@ -143,7 +144,7 @@ def _replay(
     frames = 0
     try:
         start = _beginning(folder, snapshots) if folder.oldest > 1 else State()
-        walk = Walk(start, snapshots)
+        walk = Walk(start, snapshots, folder.reader)
         if folder.last < folder.oldest:
             return walk.state, frames, head, []
         for frame in folder.reader.read(folder.oldest):
@@ -152,7 +153,7 @@ def _replay(
             frames += 1
     except LogDamaged as damage:
         flaws.append(_flaw(damage))
-    except BrokenInvariant as error:
+    except (BrokenInvariant, NewerRecord) as error:
         position = walk.state.position
         flaws.append(Flaw(str(folder.path), None, f"after position {position}: {error}"))
         if position:

@@ -4,10 +4,13 @@ snapshot that is passed is compared with what replay says."""
 from collections.abc import Iterable
 from typing import Final
 
+from holdfast.coordinator.decoding import Framed, decode_at
+from holdfast.coordinator.inspect import thawed
 from holdfast.core.apply import apply
+from holdfast.core.errors import BrokenInvariant
 from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import Position
-from holdfast.core.record import decode_record
+from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
 from holdfast.core.violation import Violation
 from holdfast.core.watch_start import touched, watch_from
@@ -24,9 +27,13 @@ def in_words(violation: Violation) -> str:
 
 class Walk:
     """`violations` is what was found on the way, `liars` the snapshots that claim another state.
-    History was watched from `since` on; -1 where it was not."""
+    History was watched from `since` on; -1 where it was not. `log` can tell who wrote a record that
+    cannot be read."""
 
-    def __init__(self, state: State, snapshots: Iterable[Snapshot]) -> None:
+    def __init__(
+        self, state: State, snapshots: Iterable[Snapshot], log: Framed | None = None
+    ) -> None:
+        self._log = log
         self.state = state
         self.violations: list[str] = []
         self.liars: list[Snapshot] = []
@@ -41,11 +48,23 @@ class Walk:
             if position > until:
                 return False
             if position > state.position:
-                record = decode_record(data)
+                record = self._decoded(data, position)
                 if watch is not None:
                     self.violations += map(in_words, watch.feed(Position(position), record))
                 apply(state, record, Position(position))
         claim = self._claims.get(frame.last)
-        if claim is not None and claim.state_hash != fingerprint(state).encode():
+        if claim is not None and _claims_another(claim, state):
             self.liars.append(claim)
         return frame.last < until
+
+    def _decoded(self, data: bytes, position: int) -> Record:
+        return decode_record(data) if self._log is None else decode_at(self._log, data, position)
+
+
+def _claims_another(claim: Snapshot, state: State) -> bool:
+    """Whether a snapshot holds another state than the log tells at its position. Both are looked
+    at by the eyes of this release, whoever wrote them."""
+    try:
+        return fingerprint(thawed(claim)) != fingerprint(state)
+    except BrokenInvariant:
+        return True

@@ -6,14 +6,18 @@ from holdfast.core.event import Event
 from holdfast.core.ids import Index, Instant, JobId
 
 
-class Settled(Struct, frozen=True, array_like=True, gc=False):
+class Settled(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """One entry of one task, of the job that the event names."""
 
     index: Index
     number: int
 
 
-class Parked(Struct, frozen=True, array_like=True, gc=False):
+class Parked(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """One entry that waits for an operator: how many tries have failed, and the last trouble."""
 
     index: Index

@@ -12,14 +12,18 @@ from holdfast.core.placing import FAIL, After
 from holdfast.core.spec import JobSpec
 
 
-class Span(Struct, frozen=True, array_like=True, gc=False):
+class Span(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """Neighbouring tasks, first and last included."""
 
     first: Index
     last: Index
 
 
-class Start(Struct, frozen=True, array_like=True, gc=False):
+class Start(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """One attempt that began."""
 
     index: Index
@@ -27,7 +31,9 @@ class Start(Struct, frozen=True, array_like=True, gc=False):
     started_at: Instant
 
 
-class Commit(Struct, frozen=True, array_like=True, gc=False):
+class Commit(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """One attempt that crossed the line, told so fully that the task can be shown from it.
 
     `previous` is the position of the record that ended the attempt before it, and `granted` that
@@ -46,7 +52,9 @@ class Commit(Struct, frozen=True, array_like=True, gc=False):
     stored: Stored | None = None
 
 
-class End(Struct, frozen=True, array_like=True, gc=False):
+class End(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """One attempt that ended without a commit: why, what it charged, what follows.
 
     `failures` and `losses` are what is used after this end; `strays` counts the deaths in a row
@@ -73,7 +81,9 @@ class End(Struct, frozen=True, array_like=True, gc=False):
     wanted: Instant = NEVER
 
 
-class Stopped(Struct, frozen=True, array_like=True, gc=False):
+class Stopped(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """A task that was stopped while it waited and has a past: where its last attempt ended."""
 
     index: Index

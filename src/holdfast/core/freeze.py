@@ -36,7 +36,9 @@ _ALWAYS = 23
 it, while it holds its default: a state that has nothing new keeps the fingerprint it had."""
 
 
-class FrozenState(Struct, frozen=True, array_like=True):
+class FrozenState(
+    Struct, frozen=True, array_like=True, forbid_unknown_fields=True
+):
     """All authority there is, and nothing that follows from it.
 
     Jobs are read straight into the objects that live on, because a million of them come back at a
@@ -250,7 +252,12 @@ def _take_jobs(state: State, frozen: FrozenState) -> None:
 
 def fingerprint(state: State) -> str:
     """Equal for equal authority, in any process, under any hash seed."""
-    return blake2b(freeze(state), digest_size=16).hexdigest()
+    return fingerprint_of(freeze(state))
+
+
+def fingerprint_of(frozen: bytes) -> str:
+    """The fingerprint of a state as whoever froze it saw it, perhaps a former release."""
+    return blake2b(frozen, digest_size=16).hexdigest()
 
 
 def _build_indexes(state: State) -> None:

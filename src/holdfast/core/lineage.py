@@ -19,7 +19,9 @@ LEASE_LEAP: Final = 1_000_000
 granted meanwhile or in a part that nobody can read, never meets its number again."""
 
 
-class Hole(Struct, frozen=True, array_like=True):
+class Hole(
+    Struct, frozen=True, array_like=True, forbid_unknown_fields=True
+):
     """Where the former log could not be read: the byte, and the positions that are lost. `last`
     zero: nobody knows how many there were; `first` zero: none, only history that a snapshot stands
     for. A fork has no hole."""
@@ -31,7 +33,9 @@ class Hole(Struct, frozen=True, array_like=True):
     why: str = ""
 
 
-class Ancestor(Struct, frozen=True, array_like=True, gc=False):
+class Ancestor(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """A log that this one goes back to, for everything up to `until`."""
 
     log_id: str

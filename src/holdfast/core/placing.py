@@ -34,7 +34,9 @@ since a retry of the parent may still make it true."""
 ALL_TASKS: Final = -1
 
 
-class Constraint(Struct, frozen=True, array_like=True, gc=False):
+class Constraint(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """What an attribute of a worker should be. `values` has one value, many for `in`, none for
     `exists`; `gt` and its like compare numbers. A worker without the attribute meets only `ne`.
     A preference adds its weight (1 to 100) to every worker that meets it."""
@@ -52,7 +54,9 @@ def constraint_text(constraint: Constraint) -> str:
     return " ".join([*([str(constraint.weight)] if constraint.weight else []), *told])
 
 
-class Placing(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
+class Placing(
+    Struct, frozen=True, array_like=True, gc=False, cache_hash=True, forbid_unknown_fields=True
+):
     """`resources` are named amounts in thousandths, as a worker offers them. `keys` are names that
     at most so many tasks hold at once, whatever their job; zero leaves the bound to a limit that
     an operator set. A gang is a job whose tasks start all together or not at all; with `gang_by`
@@ -71,7 +75,9 @@ class Placing(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
 ANYWHERE: Final = Placing()
 
 
-class After(Struct, frozen=True, array_like=True, gc=False):
+class After(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """A job waits until another job, or one task of it, came to an end of this kind."""
 
     job_id: JobId

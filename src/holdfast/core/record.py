@@ -6,9 +6,14 @@ from msgspec import Struct
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.events import AnyEvent
 from holdfast.core.ids import Instant
+from holdfast.core.upcast import upcast
 
 
-class Record(Struct, frozen=True, array_like=True):
+class UnreadableRecord(BrokenInvariant):
+    """A record in a shape that neither this release nor a former one wrote."""
+
+
+class Record(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What was asked, by whom, and what became true. `at` is log time."""
 
     at: Instant
@@ -26,8 +31,15 @@ encode_record = _encoder.encode
 
 
 def decode_record(data: bytes) -> Record:
-    """The record, or the refusal to guess what an unknown or malformed one meant."""
+    """The record, or the refusal to guess what an unknown or malformed one meant. One that a
+    former release wrote is told as this one tells it."""
     try:
         return _decoder.decode(data)
     except msgspec.DecodeError as error:
-        raise BrokenInvariant(f"a record cannot be read: {error}") from error
+        former = upcast(data)
+        if former is None:
+            raise UnreadableRecord(f"a record cannot be read: {error}") from error
+    try:
+        return _decoder.decode(former)
+    except msgspec.DecodeError as error:
+        raise UnreadableRecord(f"a record cannot be read: {error}") from error

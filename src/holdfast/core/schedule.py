@@ -40,7 +40,9 @@ SCHEDULED_AT: Final = "{holdfast: scheduled_at}"
 in RFC 3339 with milliseconds, so that one takes the place of the other in any encoding."""
 
 
-class Timing(Struct, frozen=True, array_like=True, gc=False):
+class Timing(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """When: a cron expression read in a time zone, or every so many milliseconds."""
 
     cron: str = ""
@@ -48,7 +50,9 @@ class Timing(Struct, frozen=True, array_like=True, gc=False):
     zone: str = "UTC"
 
 
-class Definition(Struct, frozen=True, array_like=True):
+class Definition(
+    Struct, frozen=True, array_like=True, forbid_unknown_fields=True
+):
     """What a user asked for. The job is that of a submit: `items`, or `count` tasks that have
     `shared` in common."""
 

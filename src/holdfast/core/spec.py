@@ -16,7 +16,9 @@ LONGEST_DELAY_MS = 10**12
 LARGEST_FACTOR = 1_000.0
 
 
-class RetryPolicy(Struct, frozen=True, array_like=True, gc=False):
+class RetryPolicy(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """How long a failed task waits before it is tried again.
 
     `kind` is `none`, `fixed`, `linear` or `exponential`. `jitter` is the share of the delay, 0 to
@@ -31,7 +33,9 @@ class RetryPolicy(Struct, frozen=True, array_like=True, gc=False):
     jitter: float = 0.5
 
 
-class RetryBudget(Struct, frozen=True, array_like=True, gc=False):
+class RetryBudget(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """So many retries after failures in any span of `per_ms`, over all tasks of a job. None: no
     bound. What has no room waits; nothing is given up for it."""
 
@@ -39,7 +43,9 @@ class RetryBudget(Struct, frozen=True, array_like=True, gc=False):
     per_ms: int = 0
 
 
-class CircuitPolicy(Struct, frozen=True, array_like=True, gc=False):
+class CircuitPolicy(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """So many failures in a row, over all that run the same function, and it is given out no more
     for `cooldown_ms` at first. None: it never is stopped so."""
 
@@ -47,7 +53,9 @@ class CircuitPolicy(Struct, frozen=True, array_like=True, gc=False):
     cooldown_ms: int = 0
 
 
-class JobSpec(Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
+class JobSpec(
+    Struct, frozen=True, array_like=True, gc=False, cache_hash=True, forbid_unknown_fields=True
+):
     """Everything replay must know about a job besides its items.
 
     The payload language is the worker's: `kind` and `target` say what runs, and mean nothing here.

@@ -34,6 +34,7 @@ def watch_from(state: State) -> Watch:
     watch = Watch()
     watch.position, watch.time, watch.epoch = state.position, state.time, state.epoch
     watch.next_lease = state.next_lease
+    watch.suspended = bool(state.suspended)
     for job in state.jobs.values():
         _remember(watch, state, job)
     for name, schedule in state.schedules.items():

@@ -117,6 +117,7 @@ class FaultyDisk:
         self.fail_sync_at: int | None = None
         self.tear_failed_sync = False
         self.crash_at: int | None = None
+        self.crash_is_power = True
         self.on_operation: Callable[[str, Path], None] | None = None
         self.is_off = False
         self._names: dict[Path, _File] = {}

@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from holdfast.core.events import LogForked, LogOpened
 from holdfast.core.record import decode_record
 from holdfast.wal import FileLog, RealDisk, Wreckage
 
@@ -33,14 +34,22 @@ def write_folder(
         while start < len(records):
             count = 1 if dice is None else dice.randrange(1, 5)
             batch = records[start : start + count]
-            at = decode_record(batch[-1]).at
-            log.append(batch, at=at, wall=at)
-            log.sync()
+            append(log, batch)
             start += count
     finally:
         log.close()
     places = Wreckage(RealDisk(), folder).places
     return [Written(*place) for place in places]
+
+
+def append(log: FileLog, batch: Sequence[bytes]) -> None:
+    """One frame, durable, under the epoch that its records say they were written in."""
+    records = [decode_record(data) for data in batch]
+    events = (event for record in records for event in record.events)
+    opened = [event.epoch for event in events if isinstance(event, LogOpened | LogForked)]
+    log.epoch = max([log.epoch, *opened])
+    log.append(batch, at=records[-1].at, wall=records[-1].at)
+    log.sync()
 
 
 def flip_bit(path: Path, offset: int, bit: int = 0) -> None:

@@ -28,6 +28,7 @@ ORDER_S: Final = 0.5
 PROBE_S: Final = 0.1
 """How long to wait for a sign of a server that was away, before having it answer."""
 GOODBYE_S: Final = 5.0
+CONFLICT: Final = 409
 TOO_LARGE: Final = 413
 TOO_LATE: Final = "results that came too late, when their leases were lost:"
 
@@ -264,7 +265,7 @@ class Remote:
     def _note_absence(self, why: str, error: Exception) -> None:
         if not self._was_there:
             spent = self._loop.time() - self._began
-            if isinstance(error, Rejected) or spent >= self._terms.first_contact_s:
+            if _is_final(error) or spent >= self._terms.first_contact_s:
                 raise error
         elif not self._is_away:
             self._is_away = True
@@ -307,6 +308,12 @@ class Remote:
         while agent.seen < last and self._loop.time() < give_up_at:
             await self._rest(give_up_at - self._loop.time())
             self._deliver()
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether asking again is of no use. That the same exchange, or a newer one, came to the server
+    on another connection says nothing about this worker."""
+    return isinstance(error, Rejected) and error.problem.status != CONFLICT
 
 
 def _refusal_in(reply: Reply, exchange: Exchange) -> str:

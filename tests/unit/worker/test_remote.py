@@ -278,6 +278,17 @@ def test_a_worker_that_was_never_heard_ends_with_the_reason(trouble: Exception) 
     played(story)
 
 
+def test_a_first_exchange_that_came_twice_is_no_reason_to_go() -> None:
+    async def story() -> None:
+        line = Line()
+        line.script[1] = [rejected(409), a_reply(1)]
+        post = Post(line)
+        await post.until(lambda: post.told == ["connected"])
+        assert await post.leave()
+
+    played(story)
+
+
 def test_results_that_come_too_late_are_counted_and_told() -> None:
     async def story() -> None:
         line = Line()

@@ -1,0 +1,162 @@
+"""What was promised, as those know it to whom it was promised: clients and workers, in plain dicts.
+
+The oracle sees no log and no state while the cluster runs; it is fed acknowledged answers alone.
+`judge` then compares: with what the log says happened, and with what the last state shows.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from holdfast.testing.receivers import World
+from holdfast.testing.sim.auditor import Auditor
+from holdfast.testing.sim.client import LOOK, Op
+from holdfast.testing.stepped import answer_to
+from holdfast.wire.exchange import COMMITTED, Exchange, Reply
+
+
+class KnownJob(Struct):
+    """A job that somebody was told of."""
+
+    key: str
+    items: list[bytes]
+
+
+class Oracle:
+    """`jobs` are those acknowledged, by name; `accepted` the lease under which each task was told
+    to be committed."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, KnownJob] = {}
+        self.keys: dict[str, str] = {}
+        self.accepted: dict[tuple[str, int], int] = {}
+        self.verdicts: dict[str, int] = {}
+        self.troubles: list[str] = []
+
+    def heard(self, sent: Exchange, reply: Reply) -> None:
+        """A worker has its answer: what was not objected to is committed, and only once."""
+        if reply.refused or reply.number != sent.number:
+            return
+        objected = {verdict.lease_id: verdict.verdict for verdict in reply.verdicts}
+        for verdict in objected.values():
+            self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
+        if 0 in objected:
+            return
+        for done in sent.done:
+            if done.lease_id in reply.kept or objected.get(done.lease_id, COMMITTED) != COMMITTED:
+                continue
+            task = (str(done.job_id), int(done.index))
+            if self.accepted.setdefault(task, int(done.lease_id)) != done.lease_id:
+                self.troubles.append(
+                    f"two commits of {task} were acknowledged: leases "
+                    f"{self.accepted[task]} and {done.lease_id}"
+                )
+
+    def answered(self, op: Op) -> None:
+        """A client was told something."""
+        told = op.told
+        if told is None or told.code:
+            return
+        command = op.command
+        if op.kind == "submit" and command is not None:
+            job_id, key = str(told.answer), op.subject
+            if self.keys.setdefault(key, job_id) != job_id:
+                self.troubles.append(f"key {key} is {self.keys[key]} and {job_id}")
+            items = list(getattr(command, "items", ()))
+            self.jobs.setdefault(job_id, KnownJob(key, items))
+        elif op.kind == "add":
+            self.jobs[op.subject].items += getattr(command, "items", ())
+
+    def judge(self, audit: Auditor) -> list[str]:
+        """Whatever was acknowledged is in the log, once, and right."""
+        troubles = list(self.troubles)
+        for job_id, known in self.jobs.items():
+            seen = audit.watch.jobs.get(job_id)
+            if seen is None:
+                troubles.append(f"job {job_id} was acknowledged and is lost")
+            elif seen.count < len(known.items):
+                troubles.append(f"job {job_id} has {seen.count} of {len(known.items)} tasks")
+        for task, lease in self.accepted.items():
+            found = audit.committed.get(task)
+            if found is None:
+                troubles.append(f"the commit of {task} was acknowledged and is lost")
+            elif found[0] != lease:
+                troubles.append(f"the commit of {task} under {lease} was acknowledged, not {found}")
+        for (job_id, index), (_, position, result) in audit.committed.items():
+            job = self.jobs.get(job_id)
+            items = job.items if job is not None else ()
+            if index < len(items) and result != answer_to(items[index]):
+                troubles.append(f"the result of {job_id}/{index} at {position} is wrong")
+        return troubles
+
+
+def judge_history(history: Iterable[Op], audit: Auditor) -> list[str]:
+    """(a) every acknowledged wish has one record, or none where it changed nothing; (b) in the
+    order in which they were asked and told; (c) a look shows the log at a moment between asking
+    and hearing; (d) what was never acknowledged is there once or not at all."""
+    troubles: list[str] = []
+    placed: list[tuple[Op, int]] = []
+    for op in history:
+        positions = audit.asked.get(op.key, [])
+        if len(positions) > 1 and op.key not in audit.forgotten:
+            troubles.append(f"{op.kind} {op.key} was recorded at {positions}")
+        if op.told is not None and op.told.code and positions:
+            troubles.append(f"{op.kind} {op.key} was refused and recorded at {positions}")
+        is_new = op.kind in ("submit", "add", "seal")
+        if op.told is not None and not op.told.code and not positions and is_new:
+            troubles.append(f"{op.kind} {op.key} was acknowledged and is nowhere recorded")
+        if positions:
+            placed.append((op, positions[0]))
+            if op.told is not None and positions[0] > op.until:
+                troubles.append(
+                    f"L7: {op.kind} {op.key} was told at {op.until} and recorded at {positions[0]}"
+                )
+        if op.kind == LOOK and op.told is not None and not op.told.code:
+            troubles.extend(_judge_look(op, audit))
+    return troubles + _judge_order(placed)
+
+
+def _judge_look(op: Op, audit: Auditor) -> list[str]:
+    shown = op.told.answer[0] if op.told is not None else {}
+    known = audit.tallies.get(op.subject, [])
+    places = [position for position, _ in known]
+    first = max(0, bisect_right(places, op.since) - 1)
+    last = bisect_right(places, op.until)
+    if any(shown == tally for _, tally in known[first:last]):
+        return []
+    when = f"between {op.since} and {op.until}"
+    return [f"{op.key} saw {shown} of {op.subject} {when}, where it was {known[first:last]}"]
+
+
+def _judge_order(placed: list[tuple[Op, int]]) -> list[str]:
+    """Whoever was told before another was asked stands before it."""
+    troubles: list[str] = []
+    told = sorted((op.answered, position, op.key) for op, position in placed if op.told is not None)
+    latest, place, turn = 0, "", 0
+    for op, position in sorted(placed, key=lambda each: each[0].invoked):
+        while turn < len(told) and told[turn][0] < op.invoked:
+            if told[turn][1] > latest:
+                latest, place = told[turn][1], told[turn][2]
+            turn += 1
+        if position < latest:
+            troubles.append(f"{op.key} at {position} was asked after {place} was told at {latest}")
+    return troubles
+
+
+def judge_effects(world: World, audit: Auditor, log_id: str, *, settled: bool) -> list[str]:
+    """(e) every effect that arrived was committed, under one key; and when all is settled every
+    committed one has arrived."""
+    times = world.times()
+    owed = {
+        f"{log_id}:{name.rpartition(':')[0]}:{position}:{name.rpartition(':')[2]}": name
+        for name, position in audit.promised.items()
+    }
+    troubles = [f"effect {key} arrived and no commit owes it" for key in times if key not in owed]
+    if settled:
+        troubles += [
+            f"effect {key} is owed and never arrived"
+            for key, name in owed.items()
+            if key not in times and name not in audit.discarded
+        ]
+    return troubles

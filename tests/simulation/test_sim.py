@@ -1,0 +1,37 @@
+"""Whole clusters from one seed: real coordinator, log and workers, and everything that fails."""
+
+import pytest
+
+from holdfast.testing.sim import simulate
+from holdfast.testing.sim.plan import LIVENESS, SAFETY
+from holdfast.testing.sim.swarm import MIXED, run
+
+SHORT = (2, 10, 15, 18, 6, 12)
+CALMED = (6, 10)
+
+
+@pytest.mark.parametrize("number", SHORT)
+def test_whatever_fails_nothing_promised_is_lost(number: int, seed: int) -> None:
+    outcome = simulate(seed * 1_000_000 + number, SAFETY)
+    assert outcome.troubles == [], f"make sim SEED={outcome.seed} MODE={outcome.mode}"
+
+
+@pytest.mark.parametrize("number", CALMED)
+def test_after_the_storm_everything_comes_to_its_end(number: int, seed: int) -> None:
+    outcome = simulate(seed * 1_000_000 + number, LIVENESS)
+    assert outcome.troubles == [], f"make sim SEED={outcome.seed} MODE={outcome.mode}"
+
+
+def test_the_same_seed_leaves_the_same_trace(seed: int) -> None:
+    assert simulate(seed * 1_000_000 + 2).trace == simulate(seed * 1_000_000 + 2).trace
+
+
+@pytest.mark.slow
+def test_several_hundred_clusters_keep_their_promises_and_meet_every_fault(seed: int) -> None:
+    summary = run(
+        range(seed * 1_000_000 + 100, seed * 1_000_000 + 600), MIXED, processes=2,
+        tell=lambda outcome, summary: None, go_on=lambda summary: not summary.failed,
+    )  # fmt: skip
+    assert [(failed.seed, failed.mode, failed.troubles) for failed in summary.failed] == []
+    assert summary.missing() == []
+    assert summary.again >= 4

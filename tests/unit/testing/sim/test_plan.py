@@ -1,0 +1,35 @@
+"""What a seed stands for, before anything runs."""
+
+import re
+from pathlib import Path
+
+import holdfast
+from holdfast.coordinator.points import POINTS
+from holdfast.testing.sim.nemesis import BLOWS
+from holdfast.testing.sim.plan import KINDS, SAFETY, drawn
+
+SOURCES = Path(holdfast.__file__).parent
+
+
+def test_every_kind_of_fault_can_be_carried_out() -> None:
+    assert KINDS.keys() == BLOWS.keys()
+
+
+def test_every_named_moment_is_in_the_code_and_in_the_table() -> None:
+    found: set[str] = set()
+    for room in ("coordinator", "wal"):
+        for path in (SOURCES / room).glob("*.py"):
+            found |= set(re.findall(r'\.reach\("([^"]+)"\)', path.read_text(encoding="utf-8")))
+    assert found == POINTS.keys()
+
+
+def test_a_fault_that_is_left_out_moves_no_other() -> None:
+    whole = drawn(7, SAFETY)
+    part = drawn(7, SAFETY, only=(3, 5))
+    assert part.faults == (whole.faults[3], whole.faults[5])
+    assert part.term_ms == whole.term_ms
+
+
+def test_every_fault_is_in_the_plan_of_some_seed() -> None:
+    met = {fault.kind for seed in range(40) for fault in drawn(seed, SAFETY).faults}
+    assert met == KINDS.keys()
