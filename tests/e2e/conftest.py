@@ -10,14 +10,11 @@ from typing import NamedTuple
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.core.ids import WorkerId
-from holdfast.core.owed import Entry
+from holdfast.testing.handmade import Hand
 from holdfast.testing.loopback import address_of, held_port
-from holdfast.wire.exchange import Capacity, Done, Exchange, Failed, Hello, Reply, Run, Started
 from holdfast.wire.http import Http, Server
 
 PATIENCE_S = 60
-EXCHANGES_MAX = 4
 KEPT = ("HOLDFAST_SEED",)
 
 
@@ -88,85 +85,6 @@ class Served:
 
     def http(self) -> Http:
         return Http(Server(url=self.url, token=self.token_file.read_text().strip()))
-
-
-class Hand:
-    """A worker that does what the test says and nothing else."""
-
-    def __init__(self, http: Http, name: str) -> None:
-        self.name = name
-        self._http = http
-        self._number = 0
-        self._held: list[int] = []
-        self._given: list[tuple[Run, int, int]] = []
-
-    def exchange(
-        self,
-        *,
-        started: tuple[Started, ...] = (),
-        done: tuple[Done, ...] = (),
-        failed: tuple[Failed, ...] = (),
-    ) -> Reply:
-        self._number += 1
-        message = Exchange(
-            worker=WorkerId(self.name),
-            incarnation=7,
-            number=self._number,
-            seen=self._number - 1,
-            capacity=Capacity(slots=4, cpus_milli=4_000, memory_bytes=2**30, gpus=0),
-            started=started,
-            done=done,
-            failed=failed,
-            released=(),
-            held=tuple(self._held),
-            occupied=0,
-            draining=False,
-            hello=Hello("here", 1, "0.1.0", "", (("zone", "eu"),)),
-        )
-        reply = self._http.post("/api/v1/exchange", message, Reply)
-        for run in reply.runs:
-            self._given += [(run, item.index, item.lease_id) for item in run.items]
-            self._held += [item.lease_id for item in run.items]
-        return reply
-
-    def take(self, count: int = 1) -> list[tuple[Run, int, int]]:
-        """So many leased tasks: the run, the index and the lease of each."""
-        for _ in range(EXCHANGES_MAX):
-            if len(self._given) >= count:
-                taken, self._given = self._given[:count], self._given[count:]
-                return taken
-            self.exchange()
-        raise AssertionError(f"only {len(self._given)} of {count} tasks were given out")
-
-    def succeed(
-        self, *leased: tuple[Run, int, int], owed: Callable[[int], tuple[Entry, ...]] | None = None
-    ) -> None:
-        """`owed` says what the task of an index owes."""
-        self._start(*leased)
-        self._drop(*leased)
-        self.exchange(
-            done=tuple(
-                Done(run.job_id, i, lease, 5, b"\xc0", owed(i) if owed else ())
-                for run, i, lease in leased
-            )
-        )
-
-    def fail(self, *leased: tuple[Run, int, int], exit_code: int = 1) -> None:
-        self._start(*leased)
-        self._drop(*leased)
-        self.exchange(
-            failed=tuple(
-                Failed(run.job_id, i, lease, 5, "failed", f"exit {exit_code}", "", exit_code)
-                for run, i, lease in leased
-            )
-        )
-
-    def _start(self, *leased: tuple[Run, int, int]) -> None:
-        self.exchange(started=tuple(Started(run.job_id, i, lease, 1) for run, i, lease in leased))
-
-    def _drop(self, *leased: tuple[Run, int, int]) -> None:
-        gone = {lease for _, _, lease in leased}
-        self._held = [lease for lease in self._held if lease not in gone]
 
 
 class Outcome(NamedTuple):

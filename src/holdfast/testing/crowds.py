@@ -69,11 +69,13 @@ class Post:
 
 
 class Crowd:
-    """`size` workers of one slot each. Their tasks run until `finish`."""
+    """`size` workers of one slot each. Their tasks run until `finish`. `sent` is when each exchange
+    was sent, by a clock that nobody sets."""
 
     def __init__(self, server: Server, size: int) -> None:
         self.size = size
         self.told: list[str] = []
+        self.sent: list[float] = []
         self._server = server
         self._executors: list[SteppedExecutor] = []
         self._remotes: list[Remote] = []
@@ -125,6 +127,7 @@ class Crowd:
         self._posts.append(post)
 
         async def carry(exchange: Exchange, answer_s: float) -> Reply:
+            self.sent.append(time.monotonic())
             try:
                 return await asyncio.wait_for(post.carry(exchange), answer_s)
             except (OSError, EOFError, TimeoutError) as error:

@@ -53,7 +53,8 @@ def address_of(held: socket.socket) -> str:
 
 class ServerProcess:
     """`holdfast serve` on a folder. Started again it listens where it did before. `entry` is what
-    Python runs; `environment` is added to that of this program."""
+    Python runs; `environment` is added to that of this program; `under` is a program that starts
+    it, with its options."""
 
     def __init__(
         self,
@@ -62,8 +63,10 @@ class ServerProcess:
         listen: str = "",
         entry: str = "holdfast",
         environment: Mapping[str, str] | None = None,
+        under: tuple[str, ...] = (),
     ) -> None:
         self.data = folder / "data"
+        self.under = under
         self.token_file = folder / "token"
         self.url = ""
         self._port = None if listen else held_port()
@@ -81,7 +84,7 @@ class ServerProcess:
     def start(self) -> None:
         """Start it, and return when it takes requests."""
         command = [
-            sys.executable, "-m", self._entry, "serve", "--data", str(self.data),
+            *self.under, sys.executable, "-m", self._entry, "serve", "--data", str(self.data),
             "--listen", self._listen, "--token-file", str(self.token_file), *self._options,
         ]  # fmt: skip
         self._process = subprocess.Popen(
@@ -98,6 +101,12 @@ class ServerProcess:
                 self._hearing.start()
                 return
         raise RuntimeError(f"the server did not start: {''.join(told)}")
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("the server is not running")
+        return self._process.pid
 
     def has_died(self) -> bool:
         """Whether it was started and is there no more, by no doing of this program."""
@@ -183,8 +192,11 @@ class WorkerProcess:
     def refused(self) -> int:
         """How many of its results were refused because their leases were lost, over all its lives,
         by what it was told and said."""
-        said = self._said.read_text(encoding="utf-8", errors="replace")
-        return sum(map(int, _REFUSED.findall(said)))
+        return sum(map(int, _REFUSED.findall(self.said())))
+
+    def said(self) -> str:
+        """All that it has said, over all its lives."""
+        return self._said.read_text(encoding="utf-8", errors="replace")
 
     def kill(self) -> None:
         """End it as a power cut would."""

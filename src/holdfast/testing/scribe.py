@@ -147,10 +147,10 @@ class Scribe:
 
 
 def _a_deed(world: World, dice: Random) -> c.Command:
-    """Whatever the dice say, but for those that belong to whoever opens and snaps for real."""
+    """Whatever the dice say, but for what belongs to whoever opens, snaps and forks for real."""
     while True:
         command = any_command(world, dice)
-        if not isinstance(command, c.OpenLog | c.InstallSnapshot):
+        if not isinstance(command, c.OpenLog | c.InstallSnapshot | c.ForkLog):
             return command
 
 
