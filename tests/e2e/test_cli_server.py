@@ -142,13 +142,25 @@ def test_stopping_more_than_one_needs_a_yes_and_can_be_looked_at_first(call) -> 
     assert (looked.code, looked.out.split()) == (0, [first, second])
     assert call("ps", "-o", "name").out.split() == [second, first]
     done = call("job", "cancel", "all", "--yes", "--reason", "done here", "-o", "json")
-    assert [view["stopped"] for view in json.loads(done.out)["jobs"]] == [1, 1]
+    told = json.loads(done.out)
+    assert (told["state"], told["outcomes"]) == ("DONE", {"jobs": 2, "tasks": 2})
+    assert f"holdfast operation undo {told['id']}" in done.err
     assert call("ps", "-o", "name").out == ""
     again = call("job", "cancel", first)
     assert again.code == 0
     assert "nothing of" in again.err
-    newest = shown(call, "transactions", "--limit", "1")["transactions"][0]
-    assert (newest["command"], newest["reason"]) == ("KillJob", "done here")
+    kill, end = shown(call, "transactions", "--limit", "2")["transactions"]
+    assert (kill["command"], kill["reason"], kill["request_id"]) == (
+        "KillJob", "done here", told["id"],
+    )  # fmt: skip
+    assert end["command"] == "EndOperation"
+    undone = call("operation", "undo", told["id"])
+    assert undone.code == 0, undone.err
+    assert "2 tasks of 2 jobs were as they were again" in undone.err
+    assert call("ps", "-o", "name").out.split() == [second, first]
+    refused = call("operation", "undo", told["id"])
+    assert refused.code == 5
+    assert call("job", "cancel", "--name", "true", "--yes").code == 0
 
 
 def test_tasks_are_stopped_moved_and_sent_back_one_by_one(call, hand) -> None:

@@ -1,9 +1,10 @@
 """Whether the server is well, and which one it is."""
 
-from typing import Any
+from typing import Any, Final
 
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined
+from holdfast.coordinator.checker import Checker
 from holdfast.coordinator.deliveries import owed_line
 from holdfast.coordinator.stalls import stalls_line
 from holdfast.version import VERSION
@@ -21,16 +22,30 @@ async def readyz(call: Call) -> Answer:
         raise Declined("not_ready", trouble, headers={"retry-after": "1"})
     told: dict[str, Any] = {"status": "ok"}
     if "verbose" in call.query:
-        failed = call.service.served.snapshotter.last_error
+        served = call.service.served
+        failed = served.snapshotter.last_error
         told["checks"] = {
             "log": "ok",
             "leaving": "no",
             "replay": "done",
+            "invariants": _invariants(served.checker),
+            "disk": served.room.line(),
             "snapshots": f"the last one failed: {failed}" if failed else "ok",
-            "owed": owed_line(call.service.served.coordinator.state) or "nothing",
-            "stalls": stalls_line(call.service.served.stalls) or "none",
+            "owed": owed_line(served.coordinator.state) or "nothing",
+            "stalls": stalls_line(served.stalls) or "none",
         }
     return Answer(told)
+
+
+def _invariants(checker: Checker) -> str:
+    """What the last check found, in few words: whoever may read is told more by `/doctor`."""
+    if checker.last is None:
+        return UNCHECKED
+    names = dict.fromkeys(text.partition(" ")[0] for text in checker.violations)
+    return f"{len(checker.violations)} violated: {', '.join(names)}" if names else "ok"
+
+
+UNCHECKED: Final = "not checked yet"
 
 
 async def version(call: Call) -> Answer:

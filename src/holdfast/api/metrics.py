@@ -9,9 +9,12 @@ from holdfast.api.call import Call, Text
 from holdfast.api.census import counted
 from holdfast.api.metrics_moves import log_told, moves_told
 from holdfast.api.prometheus import CONTENT_TYPE, Sample, told
+from holdfast.coordinator.checker import Checker
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.deliveries import Deliveries
 from holdfast.coordinator.inspect import HistoryGone
+from holdfast.coordinator.room import Room
+from holdfast.coordinator.shortage import MESSAGES as SHORTAGES
 from holdfast.coordinator.stalls import Stalls
 from holdfast.core.circuit import FUNCTION, SINK, CircuitState
 from holdfast.core.debts import Debts
@@ -65,6 +68,8 @@ async def metrics(call: Call) -> Text:
                 *moves_told(coordinator),
                 *log_told(served, head, durable),
                 *_stalls_told(served.stalls),
+                *_health_told(served.checker),
+                *_disk_told(served.room),
                 told("circuits", "gauge", "Circuits by state.", _circuits(state)),
                 told("ready", "gauge", "Whether requests may come.", not service.trouble()),
             )
@@ -106,6 +111,27 @@ def _stalls_told(stalls: Stalls) -> Iterable[str]:
     ended = [({"kind": kind}, count) for kind, count in sorted(stalls.recovered.items())]
     yield told("stalls", "gauge", "What hangs, by kind.", here)
     yield told("stalls_recovered_total", "counter", "Attempts that hung and were ended.", ended)
+
+
+def _health_told(checker: Checker) -> Iterable[str]:
+    """The last check of everything; nothing of it before there was one."""
+    last = checker.last
+    violated: list[Sample] = [] if last is None else [({}, float(len(last.violations)))]
+    yield told("invariant_violations", "gauge", "What the last check found wrong.", violated)
+    yield told("checks_total", "counter", "Checks of everything that were made.", checker.made)
+    if last is not None:
+        yield told("check_position", "gauge", "How far the last check went.", last.position)
+        yield told("check_seconds", "gauge", "How long the last check took.", last.seconds)
+        made = last.at_wall / 1_000
+        yield told("check_timestamp_seconds", "gauge", "When the last check was made.", made)
+
+
+def _disk_told(room: Room) -> Iterable[str]:
+    short = [({"reason": str(reason)}, float(room.short == reason)) for reason in SHORTAGES]
+    yield told("disk_free_bytes", "gauge", "Room on the disk of the log.", room.space.free)
+    yield told("disk_low_bytes", "gauge", "Below this no more work is taken.", room.marks[0])
+    yield told("disk_stop_bytes", "gauge", "Below this only what runs may end.", room.marks[1])
+    yield told("disk_short", "gauge", "Whether the disk is short of something.", short)
 
 
 def _at(where: tuple[str, str]) -> dict[str, str]:

@@ -32,8 +32,15 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "internal": (500, "Something is wrong with the server"),
     "damaged": (500, "What was kept is not as it was"),
     "not_ready": (503, "The server takes no requests now"),
+    "disk_low": (503, "The disk has little room left"),
+    "disk_full": (503, "The disk is full"),
+    "disk_slow": (503, "The disk is slow"),
     "queue_full": (503, "Too much is waiting already"),
 }
+
+
+LATER: Final[Mapping[str, str]] = {"disk_low": "10", "disk_full": "10", "disk_slow": "2"}
+"""After how many seconds to try again what is refused for now."""
 
 
 class Declined(Exception):
@@ -54,6 +61,8 @@ class Declined(Exception):
         self.detail = detail
         self.reasons = list(reasons)
         self.headers = dict(headers or {})
+        if code in LATER:
+            self.headers.setdefault("retry-after", LATER[code])
         self.extra = dict(extra or {})
 
     def problem(self, *, instance: str, trace_id: str = "") -> Problem:

@@ -11,6 +11,7 @@ from holdfast.api import (
     audit,
     bundles,
     circuits,
+    doctor,
     documents,
     effects,
     endpoints,
@@ -86,6 +87,8 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/healthz", PUBLIC, health.readyz, "verbose"),
     _get("/version", "read", health.version),
     _get("/metrics", "read", metrics.metrics, answers="text/plain"),
+    _get("/doctor", "read", doctor.show),
+    Route("POST", "/doctor/check", "operator", doctor.check, keyed=False),
     _get("/openapi.json", "read", openapi),
     _get("/docs", "read", docs, answers="text/html"),
     Route(

@@ -83,6 +83,19 @@ SETTINGS: Final = (
         "server.output_attempt", str, "8Mi",
         "how much of what one attempt prints is kept, half of it for each stream",
     ),
+    _live("server.check_interval", str, "15m", "how often everything is checked; 0s: never"),
+    _live(
+        "server.on_violation", str, "tell",
+        "what a check that found something wrong leads to: tell says so, stop stops serving",
+    ),
+    _live(
+        "server.disk_low", str, "",
+        "below so much free disk no more work is taken; empty: 5 % of it or 1Gi, the lesser",
+    ),
+    _live(
+        "server.disk_stop", str, "",
+        "below so much only what runs may end; empty: 1 % of it or 64Mi, the lesser",
+    ),
     _live("server.result_size", str, "1Gi", "how large the result of a task may be"),
     _live("server.bundle_size", str, "64Mi", "how large one bundle of code may be"),
     _live("server.bundles_size", str, "4Gi", "how large all bundles may be together"),

@@ -14,6 +14,7 @@ from holdfast.cli.finding import BAD, GOOD, POOR, Finding, good
 from holdfast.cli.output import View, typed
 from holdfast.cli.servers import FromServer
 from holdfast.cli.spans import span
+from holdfast.cli.vitals import vitals
 from holdfast.core.owed import PARKED
 from holdfast.version import VERSION
 from holdfast.wire.http import Rejected, Unreachable
@@ -64,6 +65,11 @@ def _inside(asked: Asked, asker: Asker) -> Iterator[Finding]:
         return
     yield good("token", f"{source} opens it")
     yield _version(version)
+    try:
+        yield from vitals(asker)
+    except Rejected as no:
+        told = advised(str(no), no.problem.code)
+        yield Finding("invariants", POOR, told, "holdfast token create NAME --scope read")
     yield _asked(asker, "workers", _workers)
     yield _asked(asker, "effects", _effects)
     yield _asked(asker, "versions", lambda each: _versions(each, version))
@@ -114,14 +120,15 @@ def _health(asker: Asker) -> Finding:
     except (Rejected, Trouble) as error:
         return Finding("health", BAD, str(error), "holdfast doctor")
     checks: View = told.get("checks", {})
-    # To owe something is nothing bad; what is parked is told by itself.
-    judged = {name: state for name, state in checks.items() if name != "owed"}
+    # To owe something is nothing bad; what is parked, broken or short is told by itself.
+    judged = {name: state for name, state in checks.items() if name not in TOLD_APART}
     trouble = [f"{name}: {state}" for name, state in judged.items() if state not in FINE]
     if trouble:
         return Finding("health", POOR, "; ".join(trouble), "holdfast transactions")
     return good("health", ", ".join(f"{name} {state}" for name, state in checks.items()))
 
 
+TOLD_APART: Final = ("owed", "invariants", "disk")
 FINE: Final = ("ok", "no", "none", "done")
 
 

@@ -1,20 +1,27 @@
 """Looking into a folder: what its log says now, or said at a moment of the past."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from msgspec import structs
-
 from holdfast.cli.audit_folders import FolderAudit
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
+from holdfast.cli.folder_shelves import FolderShelf
+from holdfast.cli.folder_wards import FolderWard
 from holdfast.cli.output import View, note, typed
-from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule, no_worker
-from holdfast.cli.wards import FolderWard
+from holdfast.cli.shelves import Shelf
+from holdfast.cli.sources import (
+    LAST,
+    Found,
+    ambiguous,
+    no_effect,
+    no_operation,
+    no_schedule,
+    no_worker,
+)
 from holdfast.coordinator.census import Census
 from holdfast.coordinator.circuits import circuit_views
 from holdfast.coordinator.crews import NotedCrew
@@ -45,9 +52,7 @@ from holdfast.coordinator.inspect import (
     undisturbed,
 )
 from holdfast.coordinator.limits import limit_views
-from holdfast.coordinator.output import FOLDER as OUTPUT_FOLDER
-from holdfast.coordinator.output import OutputGone, OutputStore
-from holdfast.coordinator.outputparts import StreamName
+from holdfast.coordinator.operation_views import looked_at, operation_view
 from holdfast.coordinator.pacenotes import paced_at
 from holdfast.coordinator.refusals import refusals_in
 from holdfast.coordinator.schedules import coming, schedule_detail, schedule_view
@@ -61,7 +66,6 @@ from holdfast.core.job import Job, job_state, state_of
 from holdfast.core.owed import DebtName
 from holdfast.core.schedule import Schedule
 from holdfast.core.transactions import to_json, transaction_of
-from holdfast.wire.output import Output
 from holdfast.wire.wanted import Wanted, WantedEffects
 
 EVER_AFTER: Final = Instant(1 << 62)
@@ -226,6 +230,17 @@ class FromFolder:
             census.take(job)
         return census.view()
 
+    def operations(self) -> list[View]:
+        known = reversed(self.reading.state.operations.values())
+        return [operation_view(each, self.reading.wall) for each in known]
+
+    def operation(self, name: str) -> View:
+        reading = self.reading
+        known = reading.state.operations.get(name)
+        if known is None:
+            raise no_operation(name, self)
+        return looked_at(known, reading, reading.state.position)
+
     def stalls(self, patience_ms: int) -> list[View]:
         reading, (now, crew) = self.reading, self._crew(self.reading)
         found = noted_stalls(reading, reading.state, now, crew, patience_ms)
@@ -284,31 +299,6 @@ class FromFolder:
         """Where a job was found, which is the past where it was forgotten since."""
         reading = self._former.get(job["id"], self.reading)
         return reading, reading.state.job_of(JobId(job["id"]))
-
-
-class FolderShelf:
-    """What lies beside a log that nobody need be serving."""
-
-    def __init__(self, data: Path) -> None:
-        self._store = OutputStore(data / OUTPUT_FOLDER)
-
-    def read(self, place: Place, offset: int, wait_s: float = 0) -> Output:
-        name = StreamName(place.job_id, place.index, place.attempt, place.stream)
-        try:
-            piece = self._store.read(name, offset, PIECE_BYTES)
-        except OutputGone as gone:
-            raise Trouble(f"{gone}.", NOT_FOUND) from None
-        # Nothing comes after what is there: nobody looks again.
-        return structs.replace(piece, ended=not piece.content)
-
-    def listed(self, job_id: str, first: int = 0) -> Iterator[tuple[Place, int]]:
-        while True:
-            found = self._store.listed(job_id, first, STREAMS_A_PAGE)
-            for each in found:
-                yield Place(job_id, each.index, each.attempt, each.stream), each.size
-            if len(found) < STREAMS_A_PAGE:
-                return
-            first = found[-1].index + 1
 
 
 def _newest(path: Path, at: Moment | None, limit: int) -> tuple[Folder, list[View]]:

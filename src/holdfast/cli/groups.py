@@ -8,8 +8,8 @@ job = LazyCommands(
         "show": ("holdfast.cli.jobs:show_job", "Show one job, or several."),
         "explain": ("holdfast.cli.explaining:explain_job", "Say why a job is where it is."),
         "wait": ("holdfast.cli.waiting:wait", "Wait until jobs have ended."),
-        "cancel": ("holdfast.cli.stopping:cancel_job", "Stop jobs."),
-        "retry": ("holdfast.cli.stopping:retry_job", "Send failed tasks back, budgets anew."),
+        "cancel": ("holdfast.cli.deciding:cancel_job", "Stop jobs."),
+        "retry": ("holdfast.cli.deciding:retry_job", "Send failed tasks back, budgets anew."),
         "logs": ("holdfast.cli.joblogs:job_logs", "Print what its tasks have printed."),
         "get": ("holdfast.cli.jobs:list_jobs", ""),
         "describe": ("holdfast.cli.jobs:show_job", ""),
@@ -26,8 +26,9 @@ task = LazyCommands(
         "explain": ("holdfast.cli.explaining:explain_task", "Say why a task is where it is."),
         "history": ("holdfast.cli.explaining:history", "Show all that happened to a task."),
         "logs": ("holdfast.cli.joblogs:task_logs", "Print what a task has printed."),
-        "cancel": ("holdfast.cli.stopping:cancel_task", "Stop tasks; their job goes on."),
-        "reschedule": ("holdfast.cli.stopping:reschedule", "Move when waiting tasks may begin."),
+        "cancel": ("holdfast.cli.deciding:cancel_task", "Stop tasks; their job goes on."),
+        "retry": ("holdfast.cli.deciding:retry_task", "Send failed tasks back, budgets anew."),
+        "reschedule": ("holdfast.cli.deciding:reschedule", "Move when waiting tasks may begin."),
         "force": ("holdfast.cli.quarantine_orders:force", "Move one by hand, for a reason."),
         "get": ("holdfast.cli.tasks:list_tasks", ""),
         "describe": ("holdfast.cli.tasks:show_task", ""),
@@ -133,6 +134,19 @@ audit = LazyCommands(
     },
     name="audit",
     help="See who did what and why; take the trail away as a file, and check that it is whole.",
+)
+
+operation = LazyCommands(
+    {
+        "list": ("holdfast.cli.operations:list_operations", "List what was done to many at once."),
+        "show": ("holdfast.cli.operations:show_operation", "Show one, and how far it got."),
+        "undo": ("holdfast.cli.operations:undo", "Take back what has not begun since."),
+        "resume": ("holdfast.cli.operations:resume", "Go on with one that was cut off."),
+        "get": ("holdfast.cli.operations:list_operations", ""),
+        "describe": ("holdfast.cli.operations:show_operation", ""),
+    },
+    name="operation",
+    help="Look at what was done to many jobs or tasks by one request, and take it back.",
 )
 
 quarantine = LazyCommands(

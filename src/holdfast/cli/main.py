@@ -41,6 +41,10 @@ PLACES: Final = {
         "holdfast.cli.groups:effect",
         "Look at what tasks owe the world; retry it or give it up.",
     ),
+    "operation": (
+        "holdfast.cli.groups:operation",
+        "See what was done to many at once, and undo it.",
+    ),
     "quarantine": (
         "holdfast.cli.groups:quarantine",
         "See what failed for good, by error; retry it or give it up.",

@@ -20,7 +20,7 @@ from holdfast.cli.errors import USAGE, Trouble, say
 from holdfast.cli.loglines import check_log_lines, log_to_stderr
 from holdfast.cli.sinks import sinks_of
 from holdfast.coordinator.output import Quota
-from holdfast.coordinator.settings import Settings, stall_recovery
+from holdfast.coordinator.settings import ON_VIOLATION, RECOVERIES, Settings, one_of
 from holdfast.core.errors import OperatingError
 from holdfast.wire.amounts import duration_ms, size_bytes
 from holdfast.wire.archives import LIMITS
@@ -108,8 +108,12 @@ def _settings(told: Mapping[str, Any], sinks: Mapping[str, AnySink]) -> Settings
         aging_ms=duration_ms(told["aging"], "--aging"),
         cordon_after=_number(told, "cordon_after"),
         stall_ms=duration_ms(told["stall_timeout"], "--stall-timeout"),
-        stall_recovery=stall_recovery(told["stall_recovery"], "--stall-recovery"),
+        stall_recovery=one_of(told["stall_recovery"], RECOVERIES, "--stall-recovery"),
         stall_delay_ms=duration_ms(told["stall_delay"], "--stall-delay"),
+        check_ms=duration_ms(told["check_interval"], "--check-interval"),
+        on_violation=one_of(told["on_violation"], ON_VIOLATION, "--on-violation"),
+        disk_low=_size(told, "disk_low") if told["disk_low"] else None,
+        disk_stop=_size(told, "disk_stop") if told["disk_stop"] else None,
         result_bytes=result_bytes,
         bundle_bytes=bundle_bytes,
         bundles_bytes=_size(told, "bundles_size", least=1),

@@ -17,7 +17,7 @@ from holdfast.cli.output import typed
 from holdfast.cli.reading import data_option, folder_of
 from holdfast.cli.reloading import Chosen, Reloading, choose
 from holdfast.coordinator.deliveries import owed_line
-from holdfast.coordinator.settings import RECOVERIES
+from holdfast.coordinator.settings import ON_VIOLATION, RECOVERIES
 from holdfast.coordinator.taking import take_folder
 
 COLLECTED_AFTER: Final = (20_000, 20, 20)
@@ -57,6 +57,14 @@ COLLECTED_AFTER: Final = (20_000, 20, 20)
               "[default: auto]")
 @click.option("--stall-delay", metavar="DURATION",
               help="How long a task waits after an attempt of it hung. [default: 60s]")
+@click.option("--check-interval", metavar="DURATION",
+              help="How often everything is checked; 0s for never. [default: 15m]")
+@click.option("--on-violation", type=click.Choice(ON_VIOLATION),
+              help="Whether a server whose check found something wrong goes on. [default: tell]")
+@click.option("--disk-low", metavar="SIZE",
+              help="Below so much free disk no more work is taken. [default: 5 % or 1Gi]")
+@click.option("--disk-stop", metavar="SIZE",
+              help="Below so much only what runs may end. [default: 1 % or 64Mi]")
 @click.option("--output-all", metavar="SIZE",
               help="How much of what tasks print is kept in all. [default: 1Gi]")
 @click.option("--output-attempt", metavar="SIZE",

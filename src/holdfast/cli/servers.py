@@ -10,7 +10,15 @@ from holdfast.cli.audit_servers import ServerAudit
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
-from holdfast.cli.sources import LAST, Found, ambiguous, no_effect, no_schedule, no_worker
+from holdfast.cli.sources import (
+    LAST,
+    Found,
+    ambiguous,
+    no_effect,
+    no_operation,
+    no_schedule,
+    no_worker,
+)
 from holdfast.cli.wards import ServerWard
 from holdfast.core.owed import DebtName
 from holdfast.wire.http import Rejected
@@ -171,6 +179,18 @@ class FromServer:
         if no.problem.code != "not_found":
             return no
         return no_schedule(name, self)
+
+    def operations(self) -> list[View]:
+        found: list[View] = self.asker.get("operations")["operations"]
+        return found
+
+    def operation(self, name: str) -> View:
+        try:
+            return self.asker.get("operations", name)
+        except Rejected as no:
+            if no.problem.code != "not_found":
+                raise
+        raise no_operation(name, self)
 
     def stalls(self, patience_ms: int) -> list[View]:
         """The server has a time of its own after which something hangs."""

@@ -146,6 +146,14 @@ class Source(Protocol):
         """Who may ask for what."""
         ...
 
+    def operations(self) -> list[View]:
+        """What was done to many at once, newest first."""
+        ...
+
+    def operation(self, name: str) -> View:
+        """One of those."""
+        ...
+
     def stalls(self, patience_ms: int) -> list[View]:
         """What hangs, the oldest first; of a folder, what does for so long."""
         ...
@@ -197,6 +205,14 @@ def no_worker(name: str, source: Source) -> Trouble:
     return Trouble(
         f"no worker {name} has been heard of {source.place}. "
         f"`holdfast worker list{source.options}` lists those there are.",
+        NOT_FOUND,
+    )
+
+
+def no_operation(name: str, source: Source) -> Trouble:
+    return Trouble(
+        f"there is no operation {name} {source.place}, or not any more. "
+        f"`holdfast operation list{source.options}` lists what there is.",
         NOT_FOUND,
     )
 

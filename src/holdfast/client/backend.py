@@ -15,7 +15,9 @@ from holdfast.client.effects import OwedEffect
 from holdfast.client.explained import Reasons
 from holdfast.client.feed import JobFeed
 from holdfast.client.foreseen import Foreseen
+from holdfast.client.health import Health
 from holdfast.client.limits import Limit
+from holdfast.client.operations import Operation
 from holdfast.client.quarantine import QuarantinedTask, QuarantineGroup
 from holdfast.client.stalls import Approved, StallFound
 from holdfast.core.commands import SubmitJob
@@ -23,6 +25,7 @@ from holdfast.core.ids import Index, JobId
 from holdfast.core.schedule import Definition
 from holdfast.core.transactions import Transaction
 from holdfast.wire.bodies import ChosenCases, ChosenEffects, ChosenStalls, Edits, NewLimit
+from holdfast.wire.operations import NewOperation, Preview, Undo
 from holdfast.wire.output import Output
 from holdfast.wire.quarantine import WantedCases
 from holdfast.wire.wanted import WantedEffects
@@ -111,6 +114,20 @@ class Effects(Protocol):
         """How many were given up."""
 
 
+class Operations(Protocol):
+    """What is done to many by one request."""
+
+    def preview(self, body: NewOperation) -> Preview: ...
+
+    def perform(self, body: NewOperation) -> Operation: ...
+
+    def undo(self, name: str, body: Undo) -> Operation: ...
+
+    def all(self) -> list[Operation]: ...
+
+    def show(self, name: str) -> Operation: ...
+
+
 class StallsFound(Protocol):
     """What hangs."""
 
@@ -159,6 +176,12 @@ class Backend(Protocol):
 
     @property
     def effects(self) -> Effects: ...
+
+    def health(self) -> Health:
+        """Whether everything holds, as far as it was checked, and whether the disk has room."""
+
+    @property
+    def operations(self) -> Operations: ...
 
     @property
     def stalls(self) -> StallsFound: ...

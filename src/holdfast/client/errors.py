@@ -2,6 +2,7 @@
 
 HoldfastError
 ├── Refused            the request was understood and not accepted; `code` says why
+│   ├── DiskLow        the disk under the log is short of room or slow; try again later
 │   └── NotAllowed     the server does not know this token, or the token may not do this
 ├── TaskFailed         a task ended without a result; carries the traceback of user code
 ├── JobFailed          a whole job ended without success
@@ -39,6 +40,7 @@ __all__ = [
     "CannotPromise",
     "Closed",
     "DiskFull",
+    "DiskLow",
     "DuplicateEffect",
     "EffectTooLarge",
     "HoldfastError",
@@ -74,6 +76,17 @@ class Refused(HoldfastError):
 
 class NotAllowed(Refused):
     """The server does not know this token, or the token may not do this."""
+
+
+class DiskLow(Refused):
+    """The disk that holds the log is short of room, or too slow for what waits already. What was
+    taken before goes on; the same call succeeds when there is room again."""
+
+
+def refused(code: str, message: str) -> Refused:
+    """The exception for a refusal by its stable name."""
+    kind = DiskLow if code in ("disk_low", "disk_full", "disk_slow") else Refused
+    return kind(code, message)
 
 
 class TaskFailed(HoldfastError):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from holdfast.client.backend import Backend
-from holdfast.client.errors import Refused
+from holdfast.client.errors import DiskLow, Refused
 from holdfast.client.feed import JobFeed
 from holdfast.client.handles import Feeding
 
@@ -135,6 +135,10 @@ class Chunks:
         return b"" if self._hash is None else self._hash.digest()
 
 
+DISK_PAUSE_S: Final = 1.0
+"""How long items wait until they are offered again to a disk that had no room for them."""
+
+
 class Feeder(Feeding):
     """Feeds the rest of a map from a thread of its own, so that results can be read meanwhile."""
 
@@ -197,8 +201,17 @@ class Feeder(Feeding):
         return self._stopping or self._fed - self._feed.done_count < WINDOW_ITEMS
 
     def _add(self, items: tuple[bytes, ...]) -> None:
-        self._backend.add_items(self._feed.job_id, self._fed, items, self._chunks.digest())
-        self._fed += len(items)
+        """Have items recorded. Where the disk is short of room they wait: the rest of a map must
+        not be lost because somebody else has filled it."""
+        while not self._stopping:
+            try:
+                self._backend.add_items(self._feed.job_id, self._fed, items, self._chunks.digest())
+            except DiskLow:
+                self._feed.wait_for(lambda: self._stopping, DISK_PAUSE_S)
+                self._backend.still_feeding(self._feed.job_id)
+            else:
+                self._fed += len(items)
+                return
 
     def _seal(self, *, interrupted: bool) -> None:
         self._backend.seal(self._feed.job_id, self._fed, interrupted=interrupted)

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from msgspec import structs
 
 from holdfast.client.backend import Backend
+from holdfast.client.bulk import Bulk
 from holdfast.client.bundles import Bundle, target_inside
 from holdfast.client.calls import (
     Call,
@@ -41,7 +42,7 @@ A = TypeVar("A")
 DEFAULT_GRACE: Duration = 10.0
 
 
-class Holdfast(Tending):
+class Holdfast(Tending, Bulk):
     """An open folder, or a connection to a server. Use it as a context manager, so that leaving
     it is orderly."""
 

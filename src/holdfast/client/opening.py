@@ -9,8 +9,7 @@ from holdfast.client.holdfast import DEFAULT_GRACE, Holdfast
 from holdfast.client.local import Local
 from holdfast.client.localworker import MakeExecutor, Offers
 from holdfast.client.sinks import Given, sinks_given
-from holdfast.coordinator.settings import Settings
-from holdfast.coordinator.settings import stall_recovery as checked_recovery
+from holdfast.coordinator.settings import ON_VIOLATION, RECOVERIES, Settings, one_of
 from holdfast.wire.amounts import Duration, duration_ms, number, size_bytes, text, whole
 from holdfast.wire.contents import INLINE_BYTES, RESULT_BYTES_MAX
 from holdfast.wire.wishes import amounts_of
@@ -36,6 +35,10 @@ def open(
     stall_timeout: Duration | None = "10m",
     stall_recovery: Literal["auto", "ask"] = "auto",
     stall_delay: Duration = "60s",
+    check_interval: Duration | None = "15m",
+    on_violation: Literal["tell", "stop"] = "tell",
+    disk_low: int | str | None = None,
+    disk_stop: int | str | None = None,
 ) -> Holdfast:
     """Open the folder at `path`, creating it where absent, and go on with what it holds.
 
@@ -43,40 +46,58 @@ def open(
     is how many tasks run at once, by default one a processor. Leaving waits up to `grace` for what
     runs. `history` is how much log is kept to look back on, at least (None: all); what is older
     goes to the folder `archive`, or is deleted. `keep_finished` jobs stay at hand after they end.
-    `result_size` is how large the result of a task may be.
-    `resources` and `attributes` are what tasks may ask for by name, and require. `sinks` are where
-    effects go, by the names that tasks give: definitions, or functions called with each effect.
-    `strict` turns a repeat of what was done before into an error that changes nothing: a submit
-    with a known key, a cancel of what has ended, a retry where nothing can come back.
+    `result_size` is how large the result of a task may be. `resources` and `attributes` are what
+    tasks may ask for by name, and require. `sinks` are where effects go, by the names that tasks
+    give: definitions, or functions called with each effect. `strict` turns a repeat of what was
+    done before into an error that changes nothing: a submit with a known key, a cancel, a retry.
     What hangs for `stall_timeout` is found (None: nothing is); `auto` ends an attempt that does,
     and its task waits `stall_delay`, `ask` waits for `approve_stall`.
+    Everything is checked every `check_interval` (None: never); `health()` tells what was found.
+    Below `disk_low` free bytes no more work is taken, below `disk_stop` only what runs may end.
     """
-    loading = loading_script()
-    if loading is not None:
-        raise MissingGuard(loading)
-    if executor not in EXECUTORS:
-        raise ValueError(f"executor={executor!r} must be one of {', '.join(EXECUTORS)}")
+    _check_loaded()
+    one_of(executor, EXECUTORS, "executor")
     slots = _slots(workers)
-    if keep_finished < 0:
-        raise ValueError(f"keep_finished={keep_finished!r} cannot be negative")
     # Before the folder is taken: a mistake here must not leave it locked.
     grace_ms = duration_ms(grace, "grace")
     given = sinks_given(sinks, executor)
     settings = Settings(
         result_bytes=_largest(result_size),
-        history_bytes=None if history is None else size_bytes(history, "history"),
+        history_bytes=_bytes_or_none(history, "history"),
         archive=None if archive is None else Path(archive).absolute(),
-        keep_finished=keep_finished,
+        keep_finished=_kept(keep_finished),
         sinks=given.defined,
         strict=strict,
         stall_ms=duration_ms(stall_timeout, "stall_timeout"),
-        stall_recovery=checked_recovery(stall_recovery, "stall_recovery"),
+        stall_recovery=one_of(stall_recovery, RECOVERIES, "stall_recovery"),
         stall_delay_ms=duration_ms(stall_delay, "stall_delay"),
+        check_ms=duration_ms(check_interval, "check_interval"),
+        on_violation=one_of(on_violation, ON_VIOLATION, "on_violation"),
+        disk_low=_bytes_or_none(disk_low, "disk_low"),
+        disk_stop=_bytes_or_none(disk_stop, "disk_stop"),
     )
-    told = {name: _attribute(value, name) for name, value in (attributes or {}).items()}
-    named = tuple(sorted(told.items()))
-    offers = Offers(amounts_of(resources or {}), named, given.deliverer)
+    offers = Offers(amounts_of(resources or {}), _named(attributes or {}), given.deliverer)
     return Holdfast(Local(Path(path), _maker(executor), slots, settings, offers), grace_ms)
+
+
+def _check_loaded() -> None:
+    loading = loading_script()
+    if loading is not None:
+        raise MissingGuard(loading)
+
+
+def _kept(keep_finished: int) -> int:
+    if keep_finished < 0:
+        raise ValueError(f"keep_finished={keep_finished!r} cannot be negative")
+    return keep_finished
+
+
+def _bytes_or_none(size: int | str | None, name: str) -> int | None:
+    return None if size is None else size_bytes(size, name)
+
+
+def _named(attributes: Mapping[str, str | float]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, _attribute(value, name)) for name, value in attributes.items()))
 
 
 def _slots(workers: int | None) -> int:

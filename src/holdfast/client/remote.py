@@ -18,16 +18,12 @@ from msgspec import Struct
 
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle, upload
-from holdfast.client.effects import RemoteEffects
-from holdfast.client.errors import Closed, NotAllowed, Refused, ResultLost
-from holdfast.client.explained import RemoteReasons
+from holdfast.client.desks_remote import RemoteDesks
+from holdfast.client.errors import Closed, NotAllowed, Refused, ResultLost, refused
 from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.foreseen import Foreseen
-from holdfast.client.limits import RemoteLimits
-from holdfast.client.quarantine import RemoteQuarantine
-from holdfast.client.schedules_remote import RemoteSchedules
-from holdfast.client.stalls import RemoteStalls
+from holdfast.client.health import Health
 from holdfast.client.streams import Streams
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import NOWHERE, Index, Instant, JobId, Position
@@ -114,7 +110,7 @@ class Transactions(Struct):
     next: str | None = None
 
 
-class Remote:
+class Remote(RemoteDesks):
     """A connection to a server. Threads and sockets come with the first question."""
 
     def __init__(self, server: Server, *, patience_s: float) -> None:
@@ -124,12 +120,7 @@ class Remote:
         self._patience_s = patience_s
         self._http = Http(server, patience_s=patience_s)
         self._streams = Streams(self._http, f"{API}/watch", patience_s, self._told)
-        self.limits = RemoteLimits(self._http, self._asked)
-        self.effects = RemoteEffects(self._http, self._asked, self._post)
-        self.stalls = RemoteStalls(self._http, self._asked, self._post)
-        self.quarantine = RemoteQuarantine(self._http, self._asked, self._post)
-        self.reasons = RemoteReasons(self._http, self._asked)
-        self.schedules = RemoteSchedules(self._http, self._asked, self._post)
+        super().__init__(self._http, self._asked, self._post)
 
     @property
     def silence_s(self) -> float | None:
@@ -157,6 +148,10 @@ class Remote:
         body.must_fit = must_fit
         path = f"{API}/jobs"
         return self._asked(lambda: self._http.post(path, body, Foreseen, dry_run="true"))
+
+    def health(self) -> Health:
+        found: Health = self._asked(lambda: self._http.get("/api/v1/doctor", Health))
+        return found
 
     def bundle(self, folder: str | os.PathLike[str]) -> Bundle:
         return self._asked(lambda: upload(self._http, folder))
@@ -343,7 +338,7 @@ class Remote:
         if problem.code == DAMAGED:
             return ResultLost(detail)
         if problem.status not in (401, 403):
-            return Refused(problem.code, detail)
+            return refused(problem.code, detail)
         what = "did not accept the token" if problem.status == 401 else "does not allow this"
         return NotAllowed(
             problem.code,

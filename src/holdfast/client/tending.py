@@ -11,6 +11,7 @@ from holdfast.client.edits import Terms, edits_from
 from holdfast.client.effects import OwedEffect
 from holdfast.client.errors import Refused
 from holdfast.client.explained import Explained
+from holdfast.client.health import Health
 from holdfast.client.limits import Limit, named
 from holdfast.client.quarantining import Quarantining
 from holdfast.client.stalls import Approved, StallFound
@@ -110,6 +111,10 @@ class Tending(Quarantining):
         return self._backend.effects.discard(_chosen(ids, sink, job, kind, every, reason))
 
     # What hangs.
+
+    def health(self) -> Health:
+        """Whether everything that must hold does, by the last check, and how the disk is."""
+        return self._backend.health()
 
     def stalls(self) -> list[StallFound]:
         """What hangs, the oldest first: each with since when, why, and what to type about it."""

@@ -85,7 +85,7 @@ class Checker:
         if not self._settings.check_ms or self._is_at_work():
             return
         if self._asked is None and now >= self._next:
-            self.ask()
+            self._asked = self.question()
         asked = self._asked
         if asked is not None and self._coordinator.durable >= asked.position:
             self._asked = None
@@ -99,11 +99,10 @@ class Checker:
         is_waiting = self._asked is None and not self._is_at_work()
         return self._next if self._settings.check_ms and is_waiting else NEVER
 
-    def ask(self) -> Check:
+    def question(self) -> Check:
         """What to check: everything up to here, and what memory says of itself here."""
         state = self._coordinator.state
-        self._asked = Check(str(self._folder), state.position, tally(state))
-        return self._asked
+        return Check(str(self._folder), state.position, tally(state))
 
     def make(self, asked: Check) -> Health:
         """One check, from whatever thread has the time. What must hold and does not is told."""

@@ -94,6 +94,9 @@ class Clockwork:
         if not timers or state.suspended:
             return
         wall = self._coordinator.clock.wall()
+        if timers[0][0] > wall or self._coordinator.guard(s.FireSchedule) is not None:
+            # What comes due while there is no room for it is made up for when there is.
+            return
         again: dict[str, Schedule] = {}
         left = WORK_A_TURN
         while left > 0 and timers and timers[0][0] <= wall:

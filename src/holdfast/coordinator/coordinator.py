@@ -11,10 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.coordinator.durations import Durations
+from holdfast.coordinator.measured import Measured
 from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.refusing import Refusing
-from holdfast.coordinator.tally import Tally
 from holdfast.coordinator.watch import Watchers
 from holdfast.core import commands as c
 from holdfast.core import commands_schedules as s
@@ -75,17 +74,23 @@ class Coordinator:
         self.clock = clock
         self.dice = dice
         self.watchers = Watchers(state)
-        self.tally = Tally()
-        self.durations: Durations | None = None
+        # Where nobody draws curves of it, nothing is measured.
+        self.measured: Measured | None = None
         self.refusing = Refusing(state, clock)
         # What happened and is not worth a record: lost with the process.
         self.notices: deque[tuple[Instant, Action]] = deque(maxlen=NOTICES_KEPT)
         self.durable: Position = state.position
         self.failure: Exception | None = None
         self.written = 0
+        # What waits for the disk, in bytes, and who may refuse to add to it.
+        self.pending_bytes = 0
+        self.guard: Callable[[type[c.Command]], Refused | None] = _takes_all
         self._pending: list[bytes] = []
         self._flying: Batch | None = None
         self._flying_since: Instant = self.now()
+        self._flown_at: Instant = self._flying_since
+        self._synced_at: Instant = self._flying_since
+        self._sync_ms = 0
         self._present_at: Instant = self.now()
         self._answers: deque[
             tuple[Position, Callable[[], None], Callable[[Exception], None]]
@@ -96,9 +101,9 @@ class Coordinator:
         return max(self.clock.now(), self.state.time)
 
     def observe(self, *, strict: bool) -> None:
-        """Measure from now on how long tasks are where they are: somebody will draw it."""
+        """Count moves and measure how long tasks are where they are, from now on."""
         self.refusing.strict = strict
-        self.durations = Durations(self.state)
+        self.measured = Measured(self.state)
 
     @property
     def refusals(self) -> Counter[str]:
@@ -157,6 +162,8 @@ class Coordinator:
         except BrokenInvariant as error:
             self.fail(error)
             raise
+        if not isinstance(decision, Refused) and decision.events:
+            decision = self.guard(type(command)) or decision
         if isinstance(decision, Refused):
             return self.refusing.refused(command, decision, actor, request_id)
         if decision.events:
@@ -184,10 +191,10 @@ class Coordinator:
             raise
         self._pending.append(encoded)
         self.written += len(encoded)
+        self.pending_bytes += len(encoded)
         self.watchers.note(position, record)
-        self.tally.note(record)
-        if self.durations is not None:
-            self.durations.note(position, record)
+        if self.measured is not None:
+            self.measured.note(position, record)
 
     def answer(self, send: Callable[[], None], fail: Callable[[Exception], None]) -> None:
         """Let `send` go out once everything memory knows now is on disk; `fail` if it never is."""
@@ -204,8 +211,17 @@ class Coordinator:
         records, self._pending = self._pending[:count], self._pending[count:]
         last = Position(self.state.position - len(self._pending))
         self._flying = Batch(records, self.state.time, self.clock.wall(), last)
-        self._flying_since = self.now()
+        self._flying_since = self._flown_at = self.now()
         return self._flying
+
+    def flight_ms(self) -> int:
+        """How long the frame that is on its way to the disk has been so; zero for none."""
+        return 0 if self._flying is None else self.now() - self._flown_at
+
+    def sync_ms(self) -> int:
+        """How long the disk takes for a frame: the one under way, or the last within a term."""
+        is_recent = self.now() - self._synced_at < self.term_ms
+        return max(self.flight_ms(), self._sync_ms if is_recent else 0)
 
     def pending_record(self, position: Position) -> bytes | None:
         """A record that is not durable yet; None where the log has it."""
@@ -221,6 +237,10 @@ class Coordinator:
 
     def became_durable(self, position: Position) -> None:
         self.excuse_absence()
+        if self._flying is not None:
+            self._synced_at = self.now()
+            self._sync_ms = self._synced_at - self._flown_at
+            self.pending_bytes -= sum(map(len, self._flying.records))
         self.durable = position
         self._flying = None
         self.watchers.tell(position)
@@ -243,6 +263,11 @@ class Coordinator:
         answers = self._answers
         while answers and answers[0][0] <= self.durable:
             answers.popleft()[1]()
+
+
+def _takes_all(kind: type[c.Command]) -> Refused | None:
+    """The guard of a coordinator whose disk nobody looks at."""
+    return None
 
 
 def _fitting(records: list[bytes]) -> int:

@@ -23,10 +23,14 @@ from holdfast.scheduler.rates import Rate, filled
 
 
 class Crew(Protocol):
-    """`is_granting`: whether anything is given out at all."""
+    """`is_granting`: whether anything is given out at all. `withheld`: why not for now, where the
+    disk is short of something."""
 
     @property
     def is_granting(self) -> bool: ...
+
+    @property
+    def withheld(self) -> str: ...
 
     @property
     def paces(self) -> Paces: ...
@@ -68,6 +72,10 @@ class LiveCrew:
         return self._exchanges.granting
 
     @property
+    def withheld(self) -> str:
+        return self._exchanges.withheld
+
+    @property
     def paces(self) -> Paces:
         return self._exchanges.placement.paces
 
@@ -87,7 +95,8 @@ class LiveCrew:
         able = [
             worker
             for worker in self.workers()
-            if self.is_granting and not self._state.suspended and self.standing(worker) == OPEN
+            if self.is_granting and not self.withheld and not self._state.suspended
+            and self.standing(worker) == OPEN
         ]
         return self._exchanges.placement.outlook(able, guests=guests)
 
@@ -106,6 +115,7 @@ class NotedCrew:
     take and of how many may start in a span of time."""
 
     is_granting = True
+    withheld = ""
 
     def __init__(
         self,

@@ -12,10 +12,12 @@ from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.fleetnotes import FleetNotes
-from holdfast.coordinator.inspect import Told, told_by
+from holdfast.coordinator.inspect import told_by, told_in
+from holdfast.coordinator.library import Library
 from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.ports import NoFaults
 from holdfast.coordinator.results import Results
+from holdfast.coordinator.room import Room, space_of
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.stalls import Stalls
@@ -56,6 +58,12 @@ class Embedded:
             partial(taken.install, self.engine.post),
             self.desk,
         )
+        self.room = Room(
+            self.coordinator,
+            settings,
+            partial(space_of, self.log.path),
+            self.exchanges.withhold,
+        )
         self.checker = Checker(
             self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS
         )
@@ -65,6 +73,7 @@ class Embedded:
         keep = settings.keep_finished
         self.engine.hooks.extend(
             (
+                self.room,
                 Ticker(self.coordinator, keep_finished=keep, unplaced=unplaced),
                 self.stalls,
                 Clockwork(self.coordinator),
@@ -78,9 +87,14 @@ class Embedded:
         )
         self._taken = taken
 
-    def told(self, position: int) -> Told:
-        """A durable record with its place in time. May be called from any thread."""
-        return told_by(*self.log.record(position), position)
+    def library(self) -> Library:
+        """Durable records with their place in time. May be read from any thread."""
+        return Library(
+            lambda position: told_by(*self.log.record(position), position),
+            lambda first, last: (
+                told_in(self.log.read(first), first, last) if first <= last else iter(())
+            ),
+        )
 
     def read(self, position: Position) -> Record:
         return self._taken.read(position)

@@ -49,6 +49,8 @@ class Exchanges:
         self.placement = Placement(coordinator, self.workers, self.tell)
         self.deliveries = Deliveries(coordinator, self.registry, read)
         self.granting = True
+        # Why nothing is given out for now, where the disk is short of something.
+        self.withheld = ""
         # Whether what is owed is dealt out though nothing new is granted.
         self.settling = False
         # Those who wait for an answer and may have to be told something though there is no work:
@@ -240,12 +242,16 @@ class Exchanges:
         told = worker.last_reply is not None and worker.last_reply.drain
         return told != self._must_drain(worker)
 
+    def withhold(self, why: str) -> None:
+        """Give nothing out for now, or go on where there is no reason any more."""
+        self.withheld = why
+
     def is_open(self, worker: Worker) -> bool:
         """Whether it may be given work."""
         state = self._coordinator.state
         cordoned = worker.worker in state.cordoned
         idle = worker.draining or worker.has_left or cordoned or state.suspended
-        return self.granting and not idle
+        return self.granting and not self.withheld and not idle
 
     def _may_deliver(self, worker: Worker) -> bool:
         """A cordon is about new work. What is owed can perhaps be done by this host alone."""

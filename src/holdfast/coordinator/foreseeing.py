@@ -25,7 +25,7 @@ def foreseen(coordinator: Coordinator, crew: Crew, command: c.SubmitJob) -> View
     would be refused is refused in the same words."""
     state, now = coordinator.state, coordinator.now()
     asked = structs.replace(command, request_key="", request_digest=b"")
-    decision = decide(state, asked, now)
+    decision = coordinator.guard(type(asked)) or decide(state, asked, now)
     if isinstance(decision, Refused):
         return decision
     guest = _guest(decision, coordinator.state.position, now)

@@ -5,8 +5,12 @@ from typing import Any
 
 import msgspec
 
+from holdfast.coordinator.history import Past
+from holdfast.coordinator.inspect import HistoryGone
+from holdfast.coordinator.library import Library
+from holdfast.coordinator.operations import deeds_in
 from holdfast.coordinator.views import View, Wall, rfc3339
-from holdfast.core.ids import NOWHERE
+from holdfast.core.ids import NOWHERE, Position
 from holdfast.core.operation import UNDO, Operation
 
 RUNNING = "RUNNING"
@@ -43,3 +47,16 @@ def operation_view(
         "position": int(operation.first),
         "ended": int(operation.last) if is_over else None,
     }
+
+
+def looked_at(operation: Operation, past: Past, until: Position) -> View:
+    """One that nobody carries out now, with how far it got as its records tell. Waits for a
+    disk."""
+    if operation.last != NOWHERE:
+        return operation_view(operation, past.wall)
+    try:
+        deeds = deeds_in(operation, Library(past.told, past.records), until)
+    except (HistoryGone, FileNotFoundError):
+        return operation_view(operation, past.wall)
+    outcomes = {"jobs": len(deeds.jobs), "tasks": deeds.tasks}
+    return operation_view(operation, past.wall, outcomes=outcomes)

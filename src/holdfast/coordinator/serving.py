@@ -22,6 +22,7 @@ from holdfast.coordinator.ports import Faults, NoFaults
 from holdfast.coordinator.promise import Listener
 from holdfast.coordinator.reception import Reception
 from holdfast.coordinator.results import Results
+from holdfast.coordinator.room import Room, space_of
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.stalls import Stalls
@@ -34,6 +35,7 @@ from holdfast.core.errors import OperatingError
 from holdfast.core.ids import NEVER, Instant, Position, WorkerId
 from holdfast.core.record import Record
 from holdfast.core.task import TaskState
+from holdfast.wal import Ballast, RealDisk
 from holdfast.wire.exchange import Exchange, Reply
 
 T = TypeVar("T")
@@ -111,6 +113,13 @@ class Served:
             partial(taken.install, self.engine.post),
             self.desk,
         )
+        self.room = Room(
+            self.coordinator,
+            settings,
+            partial(space_of, self.log.path),
+            self.exchanges.withhold,
+            Ballast(RealDisk(), self.log.path),
+        )
         self.checker = Checker(
             self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS
         )
@@ -126,6 +135,7 @@ class Served:
 
     def _hooks(self) -> Iterator[Hook]:
         """Whatever acts in every turn, in this order."""
+        yield self.room
         yield self.ticker
         yield self.stalls
         yield Clockwork(self.coordinator)
@@ -153,6 +163,7 @@ class Served:
         self.snapshotter.settings = settings
         self.coordinator.refusing.strict = settings.strict
         self.checker.adjust(settings)
+        self.room.adjust(settings)
         self.ticker.keep_finished = settings.keep_finished
         self.stalls.adjust(settings)
         self.exchanges.adjust(settings)
@@ -236,6 +247,7 @@ class Served:
         """Write what has gathered and let the folder go."""
         self.questions.leave()
         await asyncio.to_thread(self.checker.finish)
+        await asyncio.to_thread(self.room.finish)
         await asyncio.to_thread(self.snapshotter.finish, SNAPSHOT_PATIENCE_S)
         await self.engine.stop(OperatingError(f"{self.log.path} is no longer served"))
         self.coordinator.refusing.close()

@@ -24,10 +24,10 @@ ON_VIOLATION = (TELL, STOP)
 """Whether a coordinator whose check found something wrong says so and goes on, or stops."""
 
 
-def stall_recovery(told: str, what: str) -> str:
-    """One of `RECOVERIES`, or a `ValueError` that names them."""
-    if told not in RECOVERIES:
-        raise ValueError(f"{what}={told!r} must be one of {', '.join(RECOVERIES)}")
+def one_of(told: str, names: tuple[str, ...], what: str) -> str:
+    """One of these words, or a `ValueError` that names them."""
+    if told not in names:
+        raise ValueError(f"{what}={told!r} must be one of {', '.join(names)}")
     return told
 
 
@@ -46,6 +46,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     `stall_recovery` is one of `RECOVERIES`, and `stall_delay_ms` how long a task waits after that.
     `check_ms`: how often everything is checked; zero for never. `on_violation` is one of
     `ON_VIOLATION`.
+    `disk_low` and `disk_stop`: below how many free bytes no more work is taken, and nothing that
+    anybody asks for; None for a part of the disk.
     `sinks` are where effects may go, by name."""
 
     snapshot_bytes: int = 64 * 1024 * 1024
@@ -62,5 +64,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     stall_recovery: str = AUTO
     stall_delay_ms: int = 60_000
     check_ms: int = 900_000
+    disk_low: int | None = None
+    disk_stop: int | None = None
     on_violation: str = TELL
     sinks: Mapping[str, AnySink] = {}

@@ -215,6 +215,7 @@ class Surroundings:
             active=self._active(job, shape),
             is_granting=self._crew is None or self._crew.is_granting,
             suspended=self._state.suspended,
+            withheld="" if self._crew is None else self._crew.withheld,
             desks=self.desks,
             ties=tuple(self._ties(job)),
             fate=job.fate,

@@ -18,7 +18,7 @@ from holdfast.core.errors import BrokenInvariant, LogFailed
 from holdfast.core.ids import Position
 from holdfast.core.record import Record, decode_record
 from holdfast.core.state import State
-from holdfast.wal import Disk, FileLog
+from holdfast.wal import Ballast, Disk, DiskFull, FileLog, RealDisk
 
 Post = Callable[[Callable[[], None]], None]
 """Have something done on the thread that owns the coordinator."""
@@ -91,8 +91,20 @@ def _replayed(source: FileLog, disk: Disk | None) -> State:
 
 def take_folder(path: Path, *, term_ms: int, ground: Ground | None = None) -> Taken:
     """Take the folder, replay it, and record that it was taken. Nothing is answered before that
-    record is durable. `term_ms` is that of remote workers' leases; zero where there are none."""
+    record is durable. `term_ms` is that of remote workers' leases; zero where there are none.
+
+    Opening needs next to no room. Where even that is missing the ballast makes some.
+    """
     on = ground or Ground()
+    try:
+        return _take(path, term_ms, on)
+    except DiskFull:
+        if not Ballast(on.disk or RealDisk(), path).let_go():
+            raise
+        return _take(path, term_ms, on)
+
+
+def _take(path: Path, term_ms: int, on: Ground) -> Taken:
     source = FileLog.open(
         path, disk=on.disk, segment_bytes=on.segment_bytes, new_id=on.new_id
     )

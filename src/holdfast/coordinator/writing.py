@@ -153,6 +153,6 @@ class Writer:
             if self._leaving.is_set():
                 raise full
             if not told:
-                say("disk_full", why=str(full))
+                say("log_waits", why=str(full))
                 told = True
             self._leaving.wait(DISK_FULL_RETRY_S)

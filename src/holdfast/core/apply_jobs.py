@@ -202,9 +202,16 @@ def tasks_retried(state: State, event: e.TasksRetried, position: Position, at: I
 
 
 def send_back(
-    state: State, job: Job, indices: list[Index], generation: int, at: Instant
+    state: State,
+    job: Job,
+    indices: list[Index],
+    generation: int,
+    at: Instant,
+    *,
+    keeps_time: bool = False,
 ) -> None:
-    """Finished tasks wait again with fresh budgets, in a new generation; each may."""
+    """Finished tasks wait again with fresh budgets, in a new generation; each may. `keeps_time`:
+    one that never had an attempt begins no sooner than its job was meant to."""
     if is_finished(job):
         state.finished.remove(job.job_id)
     attempts, ends = columns(job)
@@ -218,6 +225,8 @@ def send_back(
             attempt=attempts[index],
             previous=Position(ends[index]),
         )
+        if keeps_time and not task.attempt:
+            task.not_before, task.not_before_wall = job.not_before, job.not_before_wall
         tasks[index] = task
         job.states[index] = ASIDE
         put_back(state.ready, job, task, at)

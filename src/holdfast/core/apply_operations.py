@@ -56,4 +56,4 @@ def tasks_restored(state: State, event: e.TasksRestored, position: Position, at:
             job.payloads[index] = item
     elif job.payloads is None:
         job.shared = event.shared
-    send_back(state, job, indices, event.generation, at)
+    send_back(state, job, indices, event.generation, at, keeps_time=True)

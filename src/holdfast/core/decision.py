@@ -21,6 +21,9 @@ class Reason(StrEnum):
     JOB_SEALED = "job_sealed"
     TOO_LARGE = "too_large"
     REPEATED = "repeated"
+    DISK_LOW = "disk_low"
+    DISK_FULL = "disk_full"
+    DISK_SLOW = "disk_slow"
 
 
 class Refused(Struct, frozen=True):

@@ -96,6 +96,16 @@ CODES: Final[Mapping[str, Code]] = {
         "The log was forked or salvaged, and gives nothing out before somebody has looked at it.",
         "It runs when the log is resumed.",
     ),
+    "disk_full": Code(
+        "The disk that holds the log is full, so nothing is given out that would have to be "
+        "written down.",
+        "Free some space on it.",
+    ),
+    "disk_slow": Code(
+        "The disk that holds the log takes so long that a lease could be over before it is "
+        "written down.",
+        "It runs when the disk is quick again.",
+    ),
     "server_leaving": Code(
         "The server is being stopped and gives nothing out.",
         "It runs when a server is started again.",

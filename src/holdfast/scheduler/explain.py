@@ -19,7 +19,7 @@ from holdfast.core.spec import JobSpec
 from holdfast.core.task import FINISHED, TaskState
 from holdfast.scheduler import desks
 from holdfast.scheduler.desks import Desk
-from holdfast.scheduler.guards import budget_reason, circuit_reasons
+from holdfast.scheduler.guards import budget_reason, circuit_reasons, disk_reason
 from holdfast.scheduler.ledger import TASKS, Bound
 from holdfast.scheduler.owing import Standing, owed_reasons
 from holdfast.scheduler.reasons import Reason, listed, quantity, sentence, span
@@ -93,6 +93,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     active: int = 0
     is_granting: bool = True
     suspended: str = ""
+    withheld: str = ""
     desks: tuple[Desk, ...] | None = ()
     worker: str = ""
     since: Instant = NEVER
@@ -273,6 +274,8 @@ def _bounds(here: Situation) -> Iterable[Reason]:
         yield Reason(
             code="log_suspended", sentence=sentence(said), command="holdfast log resume"
         )
+    if here.withheld:
+        yield disk_reason(here.withheld)
     if not here.is_granting:
         said = "the server is leaving and gives nothing out; the next one does"
         yield Reason(code="server_leaving", sentence=sentence(said))

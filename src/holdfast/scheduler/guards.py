@@ -52,3 +52,12 @@ def circuit_reasons(circuit: Circuit | None, now: Instant, wall: Instant) -> Ite
         command=f"holdfast circuit close {quote(called)}",
         until=until,
     )
+
+
+def disk_reason(code: str) -> Reason:
+    """The disk of the coordinator is short of something, whatever workers have room for."""
+    said = {
+        "disk_full": "the disk that holds the log is full: nothing more is given out",
+        "disk_slow": "the disk that holds the log is slow: nothing is given out meanwhile",
+    }[code]
+    return Reason(code=code, sentence=sentence(said), command="holdfast doctor")

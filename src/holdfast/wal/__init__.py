@@ -4,6 +4,7 @@ A *record* is opaque bytes at a *position*. A *frame* holds one batch of records
 write, checksum and sync. Frames live in *segments*; *snapshots* stand for what was dropped.
 """
 
+from holdfast.wal.ballast import Ballast
 from holdfast.wal.beginning import begin_log, chain_from
 from holdfast.wal.disk import Disk, RealDisk, size_of, write_whole
 from holdfast.wal.errors import DiskFull, HistoryGone, LogDamaged, LogInUse, NewerFormat
@@ -29,6 +30,7 @@ from holdfast.wal.wreckage import Reach, Wreckage
 
 __all__ = [
     "WAL_FOLDER",
+    "Ballast",
     "Choice",
     "Disk",
     "DiskFull",

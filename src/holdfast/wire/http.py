@@ -29,6 +29,8 @@ T = TypeVar("T")
 BYTES: Final = "application/octet-stream"
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 5.0
+LEAST_PAUSE_S: Final = 1.0
+"""A server that wants to be asked again so soon is about to come, or to go."""
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 60.0
 PLAIN: Final = "/%:@!$&'()*+,;=~?"
@@ -157,6 +159,9 @@ class Http:
                     continue
                 if heard.status not in AWAY or not repeatable:
                     return heard
+                if _pause_told(heard) > max(LEAST_PAUSE_S, give_up_at - time.monotonic()):
+                    # It says why, and when to come back: nobody has so much time.
+                    return heard
                 why = f"it answered {heard.status}"
             except NotConnected as error:
                 why = said(error)
@@ -180,8 +185,7 @@ class Http:
 
     def _waits_as_told(self, heard: Heard, give_up_at: float) -> bool:
         """Wait until the server wants to be asked again; False where nobody has so much time."""
-        told = heard.headers.get("retry-after", "")
-        seconds = float(told) if told.isascii() and told.isdigit() else LONGEST_PAUSE_S
+        seconds = _pause_told(heard) or LONGEST_PAUSE_S
         if time.monotonic() + seconds > give_up_at:
             return False
         # Those who were told the same do not come back together.
@@ -199,6 +203,12 @@ def _named(path: str, query: Mapping[str, Any] | None) -> str:
         path = quote(path, safe=PLAIN)
     told = urlencode(query, doseq=True) if query else ""
     return f"{path}?{told}" if told else path
+
+
+def _pause_told(heard: Heard) -> float:
+    """How long to wait before the next try, as far as the server says; zero where it does not."""
+    told = heard.headers.get("retry-after", "")
+    return float(told) if told.isascii() and told.isdigit() else 0.0
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 import click
 import pytest
 
+from holdfast.cli.deciding import exact
 from holdfast.cli.errors import Trouble, report
 from holdfast.cli.instants import instant
 from holdfast.cli.pairs import pairs_of
 from holdfast.cli.running import exit_code_of
-from holdfast.cli.stopping import exact
 from holdfast.cli.waiting import Deadline, OutOfTime, outcome_of
 from holdfast.cli.watched import watched
 from holdfast.wire.bodies import Problem
@@ -94,10 +94,10 @@ def test_a_deadline_that_has_passed_is_out_of_time() -> None:
 
 
 def test_what_is_stopped_for_good_is_named_by_its_whole_id() -> None:
-    jobs = [{"id": "anchor"}, {"id": "7"}]
-    exact(["anchor", "7", "last", "all", "1-9:2"], jobs)
+    exact("anchor", {"id": "anchor"})
+    exact("last", {"id": "7"})
     with pytest.raises(Trouble, match="there is anchor: write it whole, or add --prefix") as no:
-        exact(["7", "anch"], jobs)
+        exact("anch", {"id": "anchor"})
     assert no.value.code == 4
 
 
@@ -166,7 +166,7 @@ def test_a_shell_gets_the_script_that_completes(run, shell: str) -> None:
     [
         ("holdfast jo", {"job"}),
         ("holdfast job ", {"list", "show", "explain", "wait", "cancel", "retry", "logs"}),
-        ("holdfast task re", {"reschedule"}),
+        ("holdfast task re", {"reschedule", "retry"}),
         ("holdfast job list --st", {"--state"}),
         ("holdfast ge", set()),
     ],

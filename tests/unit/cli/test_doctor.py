@@ -16,6 +16,8 @@ from holdfast.version import VERSION
 
 READY = {"status": "ok", "checks": {"log": "ok", "snapshots": "ok"}}
 
+DISK = {"free": 3 * 1024**3, "total": 1024**4, "low": 1024**3, "stop": 1024**2, "short": ""}
+
 
 class Played(ThreadingHTTPServer):
     """A server that says what the test wants it to say."""
@@ -24,6 +26,7 @@ class Played(ThreadingHTTPServer):
         self.answers: dict[str, Any] = {
             "/api/v1/livez": {},
             "/api/v1/readyz": READY,
+            "/api/v1/doctor": {"check": None, "disk": DISK},
             "/api/v1/version": {"version": VERSION},
             "/api/v1/workers": {"workers": []},
             "/api/v1/effects": {"effects": [], "next": None},
@@ -218,3 +221,29 @@ def test_a_server_that_knows_nothing_of_effects_is_not_blamed(run, played):
     told = json.loads(run("doctor", "-o", "json").out)["checks"]
     (found,) = [each for each in told if each["name"] == "effects"]
     assert found["state"] == "GOOD"
+
+
+def doctored(run, played, **told: Any) -> dict[str, Any]:
+    played.answers["/api/v1/doctor"] = {"check": None, "disk": DISK, **told}
+    shown = run("doctor", "-o", "json")
+    return {each["name"]: each for each in json.loads(shown.out)["checks"]} | {"": shown.code}
+
+
+def test_what_a_check_of_the_server_found_is_an_exit_code(run, played):
+    check = {"position": 9, "at": "2026-01-01T00:00:00Z", "seconds": 1, "violations": []}
+    told = doctored(run, played, check=check)
+    assert (told["invariants"]["state"], told[""]) == ("GOOD", 0)
+    told = doctored(run, played, check={**check, "violations": ["J1 3: cell 9", "S2 3/1: x"]})
+    assert (told["invariants"]["state"], told[""]) == ("BAD", 1)
+    assert "2 things were wrong up to position 9" in told["invariants"]["told"]
+    assert "the first: J1 3: cell 9" in told["invariants"]["told"]
+    assert told["invariants"]["next"] == "holdfast doctor --repair --dry-run"
+
+
+@pytest.mark.parametrize(
+    ("short", "state", "code"), [("", "GOOD", 0), ("disk_low", "POOR", 0), ("disk_full", "BAD", 1)]
+)
+def test_a_disk_without_room_is_told(run, played, short, state, code):
+    told = doctored(run, played, disk={**DISK, "short": short})
+    assert (told["room"]["state"], told[""]) == (state, code)
+    assert "3.0 GiB" in told["room"]["told"] or "3Gi" in told["room"]["told"]

@@ -193,7 +193,7 @@ def settle(checker: Checker) -> None:
 @pytest.mark.slow
 def test_001_68_a_second_process_checks_everything(folder: Path, world: World) -> None:
     checker, _, _ = a_checker(folder, world)
-    health = checker.make(checker.ask())
+    health = checker.make(checker.question())
     assert (health.position, health.since, health.line()) == (len(world.log), 0, "ok")
     assert health is checker.last
 
@@ -227,7 +227,7 @@ def test_001_41_a_check_that_cannot_run_is_itself_a_violation(
 ) -> None:
     a_second_process(tmp_path, monkeypatch, "echo 'there is no log here' >&2; exit 1")
     checker, _, _ = a_checker(tmp_path / "nothing", world)
-    checker.make(checker.ask())
+    checker.make(checker.question())
     (violation,) = checker.violations
     assert violation.startswith("check could not run: there is no log")
     assert [each.getMessage() for each in caplog.records] == ["what must hold does not"]
@@ -238,10 +238,10 @@ def test_serving_goes_on_after_a_violation_unless_the_operator_wants_it_to_stop(
 ) -> None:
     a_second_process(tmp_path, monkeypatch, "exit 3")
     checker, coordinator, _ = a_checker(tmp_path / "nothing", world)
-    checker.make(checker.ask())
+    checker.make(checker.question())
     assert coordinator.failure is None
     checker, coordinator, _ = a_checker(tmp_path / "nothing", world, on_violation=STOP)
-    checker.make(checker.ask())
+    checker.make(checker.question())
     assert "a check found: check could not run" in str(coordinator.failure)
 
 
@@ -254,5 +254,5 @@ def test_no_check_is_made_where_none_is_wanted_and_none_outlives_the_folder(
     checker.step(clock.now())
     assert (checker._thread, checker.next_due()) == (None, 0)
     checker.finish()
-    checker.make(checker.ask())
+    checker.make(checker.question())
     assert checker.last is None

@@ -101,6 +101,25 @@ def test_what_was_stopped_waits_again_with_its_item_in_a_new_generation() -> Non
     assert state_of(job, Index(2)) is TaskState.SUCCEEDED
 
 
+def test_what_was_to_begin_later_still_does_after_it_was_restored() -> None:
+    world = World()
+    wall = world.wall + 50_000
+    world.submit(JOB, items=(b"a",), spec=SPEC, delay_ms=9_000)
+    world.submit("dated", items=(b"a",), spec=SPEC, not_before_wall=wall)
+    for job_id in (JOB, "dated"):
+        world.did(c.KillJob(job_id=JobId(job_id)))
+        words = {"indices": (Index(0),), "items": (b"a",), "killed_at": world.state.position}
+        world.did(o.RestoreTasks(job_id=JobId(job_id), **words))
+    assert not world.leasable()
+    world.sleep(9_000)
+    assert world.leasable() == {JOB: [0]}
+    world.sleep(50_000)
+    while world.tick():
+        pass
+    assert world.leasable() == {JOB: [0], "dated": [0]}
+    assert world.troubles() == ()
+
+
 def test_what_has_happened_since_leaves_a_task_as_it_is() -> None:
     world = killed()
     stale = restore(world, 1, 2)

@@ -1,0 +1,49 @@
+"""What a doctor asks a server: the last check of everything, and how the disk is. A check can be
+asked for; it is made beside the server, which goes on."""
+
+import asyncio
+from typing import Any
+
+from holdfast.api.call import Answer, Call
+from holdfast.coordinator.checker import Health
+from holdfast.coordinator.room import Room
+from holdfast.coordinator.views import rfc3339
+
+
+async def show(call: Call) -> Answer:
+    """How the last check of everything ended, and how much room the disk has."""
+    served = call.service.served
+    return Answer(
+        {"schema": 1, "check": check_view(served.checker.last), "disk": disk_view(served.room)}
+    )
+
+
+async def check(call: Call) -> Answer:
+    """Check everything that is there now, and say what was found."""
+    checker = call.service.served.checker
+    question = await call.ask(lambda _: checker.question())
+    health = await asyncio.to_thread(checker.make, question)
+    return Answer({"schema": 1, "check": check_view(health)})
+
+
+def check_view(health: Health | None) -> dict[str, Any] | None:
+    if health is None:
+        return None
+    return {
+        "position": health.position,
+        "watched_since": health.since,
+        "at": rfc3339(health.at_wall),
+        "seconds": health.seconds,
+        "violations": list(health.violations),
+    }
+
+
+def disk_view(room: Room) -> dict[str, Any]:
+    low, stop = room.marks
+    return {
+        "free": room.space.free,
+        "total": room.space.total,
+        "low": low,
+        "stop": stop,
+        "short": room.short or room.withholds() or "",
+    }
