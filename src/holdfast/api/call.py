@@ -175,7 +175,7 @@ class Call(Struct):
         return await self.found(await self.ask(lambda k: self.decide(k, command, reason=reason)))
 
     def decide(self, coordinator: Coordinator, command: c.Command, *, reason: str = "") -> Decision:
-        strict = self.strict
+        strict = True if self.strict else None
         try:
             return coordinator.execute(
                 command,

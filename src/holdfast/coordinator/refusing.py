@@ -8,6 +8,7 @@ from holdfast.coordinator.lines import is_said, say
 from holdfast.coordinator.ports import Clock
 from holdfast.coordinator.refusals import LONGEST, Refusal, RefusalNotes
 from holdfast.core import commands as c
+from holdfast.core import commands_decided as d
 from holdfast.core import commands_schedules as s
 from holdfast.core.attempted import Attempted, attempted, task_attempted
 from holdfast.core.decide.reports import DUPLICATE
@@ -23,7 +24,12 @@ CALLERS: Final[frozenset[type[c.Command]]] = frozenset(
         c.KillJob,
         c.KillTasks,
         c.RetryTasks,
+        c.RescheduleTask,
         c.SetAside,
+        d.PurgeTasks,
+        d.ForceTask,
+        d.RetryQuarantined,
+        d.PurgeQuarantined,
         c.RevokeToken,
         c.CordonWorker,
         c.UncordonWorker,
@@ -123,12 +129,12 @@ class Refusing:
             )  # fmt: skip
 
     def repeated(
-        self, command: c.Command, decision: Accepted, actor: str, *, strict: bool
+        self, command: c.Command, decision: Accepted, actor: str, *, strict: bool | None
     ) -> Accepted | Refused:
         """A command that was accepted and adds no fact. The same request heard again is answered as
         before, whoever is strict: its first answer may have been lost on the way."""
         kind = type(command)
-        is_strict = strict or (self.strict and kind in CALLERS)
+        is_strict = self.strict and kind in CALLERS if strict is None else strict
         if kind not in CALLERS and not (strict and kind in REPORTS):
             return decision
         answer = decision.answer
