@@ -88,6 +88,7 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/version", "read", health.version),
     _get("/metrics", "read", metrics.metrics, answers="text/plain"),
     _get("/doctor", "read", doctor.show),
+    Route("POST", "/doctor/repair", "admin", doctor.repair, bodies.Repairs, keyed=False),
     Route("POST", "/doctor/check", "operator", doctor.check, keyed=False),
     _get("/openapi.json", "read", openapi),
     _get("/docs", "read", docs, answers="text/html"),

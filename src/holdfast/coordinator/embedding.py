@@ -12,7 +12,8 @@ from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.fleetnotes import FleetNotes
-from holdfast.coordinator.inspect import Told, told_by
+from holdfast.coordinator.inspect import told_by, told_in
+from holdfast.coordinator.library import Library
 from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.ports import NoFaults
 from holdfast.coordinator.results import Results
@@ -86,9 +87,14 @@ class Embedded:
         )
         self._taken = taken
 
-    def told(self, position: int) -> Told:
-        """A durable record with its place in time. May be called from any thread."""
-        return told_by(*self.log.record(position), position)
+    def library(self) -> Library:
+        """Durable records with their place in time. May be read from any thread."""
+        return Library(
+            lambda position: told_by(*self.log.record(position), position),
+            lambda first, last: (
+                told_in(self.log.read(first), first, last) if first <= last else iter(())
+            ),
+        )
 
     def read(self, position: Position) -> Record:
         return self._taken.read(position)

@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.inspect import HistoryGone, Told
+from holdfast.coordinator.inspect import HistoryGone
+from holdfast.coordinator.library import Library
 from holdfast.coordinator.selecting import Chosen, Selecting, Unclear
 from holdfast.coordinator.undoing import (
     FINAL,
@@ -75,13 +76,6 @@ class Read(Struct, frozen=True):
 
 Plan = Generator[Ask | Read, Any, None]
 """Steps, each answered by what it came to."""
-
-
-class Library(Struct, frozen=True):
-    """Where durable records are read."""
-
-    told: Callable[[int], Told]
-    history: Callable[[int, int], Iterator[Told]]
 
 
 class Run:

@@ -8,7 +8,6 @@ from holdfast.coordinator.lines import is_said, say
 from holdfast.coordinator.ports import Clock
 from holdfast.coordinator.refusals import LONGEST, Refusal, RefusalNotes
 from holdfast.core import commands as c
-from holdfast.core import commands_decided as d
 from holdfast.core import commands_schedules as s
 from holdfast.core.attempted import Attempted, attempted, task_attempted
 from holdfast.core.decide.reports import DUPLICATE
@@ -26,10 +25,10 @@ CALLERS: Final[frozenset[type[c.Command]]] = frozenset(
         c.RetryTasks,
         c.RescheduleTask,
         c.SetAside,
-        d.PurgeTasks,
-        d.ForceTask,
-        d.RetryQuarantined,
-        d.PurgeQuarantined,
+        c.PurgeTasks,
+        c.ForceTask,
+        c.RetryQuarantined,
+        c.PurgeQuarantined,
         c.RevokeToken,
         c.CordonWorker,
         c.UncordonWorker,

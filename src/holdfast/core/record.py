@@ -6,6 +6,7 @@ from msgspec import Struct
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.events import AnyEvent
 from holdfast.core.ids import Instant
+from holdfast.core.unreadable import UNREADABLE
 from holdfast.core.upcast import upcast
 
 
@@ -35,11 +36,11 @@ def decode_record(data: bytes) -> Record:
     former release wrote is told as this one tells it."""
     try:
         return _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         former = upcast(data)
         if former is None:
             raise UnreadableRecord(f"a record cannot be read: {error}") from error
     try:
         return _decoder.decode(former)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise UnreadableRecord(f"a record cannot be read: {error}") from error
