@@ -1,98 +1,84 @@
-"""A real server on a disk that fills up: work is refused first, what runs still ends, and a start
-needs no room."""
+"""Real disks that are full: no half record survives, and a restart needs no room at all."""
 
-import secrets
 import subprocess
-from collections.abc import Iterator
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from holdfast.coordinator.verify import verify_folder
-from holdfast.testing.fleet import wait_until
-from holdfast.testing.handmade import Hand
-from holdfast.testing.loopback import ServerProcess
+from holdfast.testing.logs import put, records_of
+from holdfast.testing.mounts import in_memory, run
 from holdfast.testing.tools import ROOT
-from holdfast.wal import Ballast, RealDisk
-from holdfast.wire.bodies import Submit
-from holdfast.wire.http import Http, Rejected, Server
+from holdfast.wal import DiskFull, FileLog
 
-pytestmark = pytest.mark.needs(ROOT, "mount", "umount")
-
-JOBS = "/api/v1/jobs"
-BODY = Submit(kind="array", target="nowhere:played", count=2, shared=b"payload")
-DISK_BYTES = 64 * 1024 * 1024
-CHUNK = bytes(64 * 1024)
+PATIENCE_S = 600
+RECORDS = 50
+SHARE = 4
+SEGMENT_BYTES = 16 * 1024
+ROOM = 256 * 1024
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own that has little room."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    options = f"size={DISK_BYTES}"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(place)], check=True)
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def fill(place: Path, *, leave: int = 0) -> Path:
-    """Take all room but `leave` bytes, as somebody else's files do."""
-    filler = place / "filler"
-    with filler.open("ab", buffering=0) as file:
-        try:
-            while True:
-                file.write(CHUNK)
-        except OSError:
-            pass
-    with filler.open("r+b") as file:
-        file.truncate(max(0, filler.stat().st_size - leave))
-    return filler
-
-
-def disk_of(http: Http) -> dict[str, Any]:
-    return dict(http.get("/api/v1/doctor", dict)["disk"])
-
-
-def refusal(http: Http) -> str:
-    """Why no more work is taken; empty where it is. A repeat would be answered in any case."""
-    try:
-        http.post(JOBS, BODY, dict, key=secrets.token_hex(8))
-    except Rejected as no:
-        return no.problem.code
-    return ""
+def fill(folder: Path, records: int) -> int:
+    """How often a record was cut short; the program fails where anything of one was left."""
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast.testing.brimful", str(folder), str(records)],
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
 
 
 @pytest.mark.slow
-def test_what_runs_ends_on_a_full_disk_and_a_start_needs_no_room(small_disk: Path) -> None:
-    server = ServerProcess(small_disk, "--check-interval", "0s")
-    ballast = Ballast(RealDisk(), server.data)
-    with server:
-        http = Http(Server(url=server.url, token=server.token), patience_s=0.5)
-        job = http.post(JOBS, BODY, dict, key="first")["id"]
-        hand = Hand(http, "by-hand")
-        first, second = hand.take(2)
-        wait_until(ballast.is_held)
-        filler = fill(small_disk, leave=2 * 1024 * 1024)
-        # Any command makes it look: room that goes is noticed by whoever takes it.
-        wait_until(lambda: refusal(http) == "disk_low")
-        hand.succeed(first)
-        fill(small_disk)
-        wait_until(lambda: refusal(http) == "disk_full")
-        wait_until(lambda: not ballast.is_held())
-        fill(small_disk, leave=256 * 1024)
-        hand.succeed(second)
-        assert http.get(f"{JOBS}/{job}", dict, wait="60s")["state"] == "SUCCEEDED"
-        fill(small_disk)
-        server.kill()
-        server.start()
-        assert disk_of(http)["free"] < DISK_BYTES // 100
-        assert http.get(f"{JOBS}/{job}", dict)["state"] == "SUCCEEDED"
-        assert refusal(http) == "disk_full"
-        filler.unlink()
-        wait_until(lambda: refusal(http) == "")
-        wait_until(ballast.is_held)
-        http.close()
-        server.stop()
-    assert verify_folder(server.data).is_good
+def test_a_file_that_may_not_grow_beyond_any_byte_of_a_record_holds_no_half_of_it(
+    tmp_path: Path,
+) -> None:
+    assert fill(tmp_path / "data", SHARE) > 200
+
+
+@pytest.mark.soak
+@pytest.mark.needs(ROOT)
+def test_space_that_ends_at_every_byte_of_fifty_records_leaves_no_half_of_any(
+    tmp_path: Path,
+) -> None:
+    with in_memory(tmp_path / "small", 64 * 2**20) as place:
+        assert fill(place / "data", RECORDS) > 3_000
+
+
+def write_for_ever(log: FileLog, written: list[bytes]) -> None:
+    while True:
+        content = b"%d" % len(written) * 200
+        put(log, content)
+        written.append(content)
+
+
+def fill_up(path: Path) -> None:
+    with path.open("wb", buffering=0) as filler:
+        while filler.write(b"x" * 4096):
+            pass
+
+
+@pytest.mark.slow
+@pytest.mark.needs(ROOT)
+def test_a_file_system_without_one_free_byte_is_opened_again_and_has_everything(
+    tmp_path: Path,
+) -> None:
+    with in_memory(tmp_path / "small", ROOM) as place:
+        written: list[bytes] = []
+        log = FileLog.open(place / "data", segment_bytes=SEGMENT_BYTES)
+        with pytest.raises(DiskFull):
+            write_for_ever(log, written)
+        assert log.pressure
+        with pytest.raises(OSError, match="No space"):
+            fill_up(place / "filler")
+        for _ in range(3):
+            log.close()
+            log = FileLog.open(place / "data", segment_bytes=SEGMENT_BYTES)
+            assert records_of(log) == written
+        with pytest.raises(DiskFull):
+            put(log, b"y" * SEGMENT_BYTES)
+        run("mount", "-o", f"remount,size={2 * ROOM}", place)
+        put(log, b"y" * SEGMENT_BYTES)
+        log.close()
+        again = FileLog.open(place / "data", segment_bytes=SEGMENT_BYTES)
+        assert records_of(again) == [*written, b"y" * SEGMENT_BYTES]
+        again.close()
