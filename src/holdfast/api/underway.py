@@ -4,7 +4,8 @@ import asyncio
 from logging import getLogger
 
 from holdfast.coordinator.inspect import HistoryGone
-from holdfast.coordinator.operations import Ask, Library, Run, plan_of
+from holdfast.coordinator.library import Library
+from holdfast.coordinator.operations import Ask, Run, plan_of
 from holdfast.coordinator.serving import Served
 from holdfast.core.ids import NOWHERE
 from holdfast.core.operation import Operation

@@ -166,5 +166,19 @@ def one_of_each(pairs: Iterable[Pair]) -> list[Pair]:
     return list(found.values())
 
 
+def spans_picked(chosen: Iterable[c.Picked]) -> Iterator[tuple[JobId, int, int]]:
+    """The same tasks as runs of neighbours, job by job."""
+    last: tuple[JobId, int, int] | None = None
+    for job_id, index in sorted((one.job_id, int(one.index)) for one in chosen):
+        if last is not None and last[0] == job_id and last[2] + 1 == index:
+            last = (job_id, last[1], index)
+            continue
+        if last is not None:
+            yield last
+        last = (job_id, index, index)
+    if last is not None:
+        yield last
+
+
 def picked(patients: Iterable[Patient]) -> tuple[c.Picked, ...]:
     return tuple(c.Picked(one.job_id, one.index, one.end) for one in patients)

@@ -8,8 +8,8 @@ from msgspec import Struct, field
 
 from holdfast.coordinator.points import POINTS
 from holdfast.testing.sim.auditor import all_moves
+from holdfast.testing.sim.outcome import Outcome
 from holdfast.testing.sim.plan import KINDS
-from holdfast.testing.sim.simulation import Outcome
 
 MESSAGES: Final = (
     "message lost",

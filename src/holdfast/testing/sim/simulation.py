@@ -5,8 +5,6 @@ from hashlib import blake2b
 from random import Random
 from typing import Final
 
-from msgspec import Struct
-
 from holdfast.core import commands as c
 from holdfast.core.errors import LogFailed, OperatingError
 from holdfast.core.job import is_finished
@@ -22,6 +20,7 @@ from holdfast.testing.sim.machines import Killed, Machine, Process
 from holdfast.testing.sim.nemesis import Moments, Nemesis
 from holdfast.testing.sim.network import Network
 from holdfast.testing.sim.oracle import Oracle, judge_effects, judge_history
+from holdfast.testing.sim.outcome import Outcome
 from holdfast.testing.sim.plan import LIVENESS, SAFETY, Fault, Scenario, drawn
 from holdfast.testing.sim.server import Server
 from holdfast.testing.sim.worker import SINKS, Worker
@@ -34,25 +33,6 @@ LOOK_AGAIN_US: Final = SECOND // 2
 TROUBLES_MAX: Final = 10
 TAKING: Final = ("kill_tasks", "kill_job", "set_aside", "force", "purge")
 """What people do that ends attempts under way."""
-
-
-class Outcome(Struct):
-    """What came of a run. `faults` counts what was done to the cluster, message by message;
-    `trace` is the same for two runs exactly where they are."""
-
-    seed: int
-    mode: str
-    troubles: list[str]
-    simulated_ms: int
-    steps: int
-    records: int
-    trace: str
-    faults: dict[str, int]
-    points: dict[str, int]
-    moves: dict[str, int]
-    ends: dict[str, int]
-    events: dict[str, int]
-    ops: dict[str, int]
 
 
 class Simulation:
