@@ -151,6 +151,7 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/queues/{name}/resume", "operator", queues.resume, bodies.Reason),
     _get("/log", "read", lineage.show),
     _post("/log/resume", "operator", lineage.resume, bodies.Reason),
+    _post("/log/compact", "admin", lineage.compacted, bodies.Reason),
     _get("/circuits", "read", circuits.list_circuits),
     _post("/circuits/{kind}/{name}/open", "operator", circuits.open_circuit, bodies.Reason),
     _post("/circuits/{kind}/{name}/close", "operator", circuits.close_circuit, bodies.Reason),
