@@ -6,6 +6,7 @@ How long the others waited is told, never judged: time is the machine's.
 
 import asyncio
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -75,20 +76,11 @@ async def answer_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 
 def tell(name: str, calm: list[float], meanwhile: list[float], crowd: Crowd) -> None:
-    """For whoever reads the report."""
+    """For whoever takes figures: `pytest -s` shows it."""
     worst = (calm[-1] * 1_000, meanwhile[-1] * 1_000, crowd.grown() / MIB)
-    REPORT.append(f"{name}: worst look {worst[0]:.0f} -> {worst[1]:.0f} ms, {worst[2]:+.0f} MiB")
-
-
-REPORT: list[str] = []
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _report(request: pytest.FixtureRequest) -> Any:
-    yield
-    plugin = request.config.pluginmanager.get_plugin("terminalreporter")
-    for line in REPORT if plugin is not None else ():
-        plugin.write_line(line)
+    sys.stderr.write(
+        f"\n{name}: worst look {worst[0]:.0f} -> {worst[1]:.0f} ms, {worst[2]:+.0f} MiB\n"
+    )
 
 
 def overloaded(tmp_path: Path, attack: Any, name: str, *options: str) -> None:
