@@ -142,10 +142,6 @@ def race(tmp_path: Path, rounds: int) -> Counter[str]:
     return track.seen
 
 
-def test_001_80_concurrent_ends_over_real_connections_have_one_winner_each(tmp_path) -> None:
-    race(tmp_path, 10)
-
-
 @pytest.mark.slow
 def test_001_92_a_thousand_real_races_have_one_winner_each(tmp_path: Path) -> None:
     seen = race(tmp_path, 1_000 // SLOTS)
