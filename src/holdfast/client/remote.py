@@ -272,7 +272,7 @@ class Remote(RemoteDesks):
 
     def resume(self, reason: str) -> bool:
         body = bodies.Reason(reason=reason)
-        return self._post(f"{API}/log/resume", body, Resumed).was is not None
+        return self._post("/log/resume", body, Resumed).was is not None
 
     # Whether it may be asked, and the end of it.
 

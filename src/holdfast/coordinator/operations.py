@@ -7,7 +7,8 @@ thread runs it. Every record carries the operation's id as its request id.
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +16,7 @@ from msgspec import Struct
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.inspect import HistoryGone
 from holdfast.coordinator.library import Library
-from holdfast.coordinator.selecting import Chosen, Selecting, Unclear
+from holdfast.coordinator.selecting import TASKS_A_RECORD, Chosen, Selecting, Unclear
 from holdfast.coordinator.undoing import (
     FINAL,
     GONE,
@@ -25,6 +26,8 @@ from holdfast.coordinator.undoing import (
     Deeds,
     Kill,
     Origin,
+    Retry,
+    Shift,
     deeds_of,
     moves_back,
     origin_of,
@@ -56,6 +59,8 @@ UNCHANGED: Final = "unchanged"
 REFUSED: Final = "refused"
 LEFT: Final = (UNCHANGED, REFUSED, STARTED, MOVED_ON, GONE, FINAL)
 """What an operation counts: the jobs and tasks it changed, and those it did not, by why."""
+
+T = TypeVar("T")
 
 COMMANDS_A_STEP: Final = 50
 SHIFTS_A_STEP: Final = 5_000
@@ -243,52 +248,66 @@ def take_back(run: Run, undone: Operation, library: Library) -> Plan:
         yield Ask(run.end)
         return
     run.outcomes[FINAL] += deeds.final
-    for kill in deeds.kills:
-        yield from _restored(run, kill, library)
+    for kills in _cut(deeds.kills, COMMANDS_A_STEP):
+        yield from _restored(run, kills, library)
     note = f"the retry by {undone.operation_id} was undone"
-    for retry in deeds.retries:
-
-        def put_back(coordinator: Coordinator, retry: Any = retry) -> None:
-            command, left = set_aside(coordinator.state, retry, note)
-            run.outcomes.update(left)
-            if command is not None:
-                run.execute(coordinator, command, retry.job_id)
-
-        yield Ask(put_back)
-    for first in range(0, len(deeds.shifts), SHIFTS_A_STEP):
-        part = deeds.shifts[first : first + SHIFTS_A_STEP]
-
-        def move_back(coordinator: Coordinator, part: Any = part) -> None:
-            commands, left = moves_back(coordinator.state, part, coordinator.now())
-            run.outcomes.update(left)
-            for command in commands:
-                run.execute(coordinator, command, command.job_id)
-
-        yield Ask(move_back)
+    for retries in _cut(deeds.retries, COMMANDS_A_STEP):
+        yield Ask(partial(_put_back, run, retries, note))
+    for shifts in _cut(deeds.shifts, SHIFTS_A_STEP):
+        yield Ask(partial(_move_back, run, shifts))
     yield Ask(run.end)
 
 
-def _restored(run: Run, kill: Kill, library: Library) -> Plan:
-    run.outcomes[STARTED] += kill.started
-    if not kill.indices:
-        return
-    origin: Origin | None = yield Ask(lambda k: origin_of(k.state, kill.job_id))
-    commands = None
-    if origin is not None:
-        found = origin
-        commands = yield Read(lambda: restorations(library.told, kill, found))
-    if commands is None:
-        run.outcomes[GONE] += len(kill.indices)
-        return
+def _cut(whole: list[T], size: int) -> Iterator[list[T]]:
+    for first in range(0, len(whole), size):
+        yield whole[first : first + size]
+
+
+def _put_back(run: Run, retries: list[Retry], note: str, coordinator: Coordinator) -> None:
+    for retry in retries:
+        command, left = set_aside(coordinator.state, retry, note)
+        run.outcomes.update(left)
+        if command is not None:
+            run.execute(coordinator, command, retry.job_id)
+
+
+def _move_back(run: Run, shifts: list[Shift], coordinator: Coordinator) -> None:
+    commands, left = moves_back(coordinator.state, shifts, coordinator.now())
+    run.outcomes.update(left)
     for command in commands:
+        run.execute(coordinator, command, command.job_id)
 
-        def restore(coordinator: Coordinator, command: Any = command) -> None:
-            before = run.outcomes[TASKS]
-            run.execute(coordinator, command, kill.job_id)
-            missed = len(command.indices) - (run.outcomes[TASKS] - before)
-            run.outcomes[MOVED_ON] += missed
 
-        yield Ask(restore)
+def _restored(run: Run, kills: list[Kill], library: Library) -> Plan:
+    """Where what they run with is, is asked; that is read; then they wait again, few records at a
+    time."""
+    run.outcomes[STARTED] += sum(kill.started for kill in kills)
+    kills = [kill for kill in kills if kill.indices]
+    origins: list[Origin | None] = yield Ask(
+        lambda k: [origin_of(k.state, kill.job_id) for kill in kills]
+    )
+    commands: list[o.RestoreTasks] = []
+    for kill, origin in zip(kills, origins, strict=True):
+        found = None
+        if origin is not None:
+            found = yield Read(partial(restorations, library.told, kill, origin))
+        if found is None:
+            run.outcomes[GONE] += len(kill.indices)
+            continue
+        commands += found
+        while sum(len(command.indices) for command in commands) >= TASKS_A_RECORD:
+            # Many at once only where they are small: what a large job runs with is not held long.
+            yield Ask(partial(_restore_some, run, commands[:1]))
+            commands = commands[1:]
+    yield Ask(partial(_restore_some, run, commands))
+
+
+def _restore_some(run: Run, commands: list[o.RestoreTasks], coordinator: Coordinator) -> None:
+    for command in commands:
+        before = run.outcomes[TASKS]
+        run.execute(coordinator, command, command.job_id)
+        missed = len(command.indices) - (run.outcomes[TASKS] - before)
+        run.outcomes[MOVED_ON] += missed
 
 
 def request_of(operation: Operation) -> NewOperation:

@@ -31,6 +31,15 @@ _decoder = msgspec.msgpack.Decoder(Record)
 encode_record = _encoder.encode
 
 
+def is_current(data: bytes) -> bool:
+    """Whether a record is in the shapes that this release writes."""
+    try:
+        _decoder.decode(data)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
 def decode_record(data: bytes) -> Record:
     """The record, or the refusal to guess what an unknown or malformed one meant. One that a
     former release wrote is told as this one tells it."""

@@ -323,6 +323,7 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     o.RescheduleTasks: operations.reschedule,
     c.ForkLog: lineage.fork_log,
     c.ResumeLog: lineage.resume_log,
+    c.RecordRepair: lineage.record_repair,
     c.PurgeTasks: decided.purge_tasks,
     c.ForceTask: decided.force_task,
     c.RetryQuarantined: decided.retry_quarantined,
