@@ -183,7 +183,7 @@ class Call(Struct):
         request_id: str = "",
     ) -> Decision:
         """`request_id`: that of the operation it is part of, instead of its own."""
-        strict = self.strict
+        strict = True if self.strict else None
         try:
             return coordinator.execute(
                 command,

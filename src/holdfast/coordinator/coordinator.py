@@ -117,10 +117,10 @@ class Coordinator:
         actor: str,
         request_id: str = "",
         reason: str = "",
-        strict: bool = False,
+        strict: bool | None = None,
     ) -> Decision:
         """The one door. An accepted command is one record, or none where it adds no fact; to who
-        is `strict` that is a refusal.
+        is `strict` that is a refusal. Who does not say is a caller like others, if it is one.
 
         Deciding changes nothing: a request so malformed that it cannot even be judged or written
         raises, and harms nobody but its asker.
@@ -154,7 +154,13 @@ class Coordinator:
             self._judge(c.RearmLeases(term_ms=self.term_ms), "coordinator", "", "")
 
     def _judge(
-        self, command: c.Command, actor: str, request_id: str, reason: str, *, strict: bool = False
+        self,
+        command: c.Command,
+        actor: str,
+        request_id: str,
+        reason: str,
+        *,
+        strict: bool | None = None,
     ) -> Decision:
         now = self.now()
         try:
