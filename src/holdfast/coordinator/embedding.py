@@ -16,6 +16,7 @@ from holdfast.coordinator.inspect import told_by, told_in
 from holdfast.coordinator.library import Library
 from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.ports import NoFaults
+from holdfast.coordinator.presence import Presence
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.room import Room, space_of
 from holdfast.coordinator.settings import Settings
@@ -65,8 +66,9 @@ class Embedded:
             self.exchanges.withhold,
         )
         self.checker = Checker(
-            self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS
-        )
+            self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS,
+            present=Presence(self.coordinator.state, self.exchanges, 0).look,
+        )  # fmt: skip
         self._fleet = FleetNotes(self.log.path, self.coordinator, self.exchanges)
         unplaced = Unplaced(self.coordinator, self.exchanges)
         self.stalls = Stalls(self.coordinator, self.exchanges, settings)
