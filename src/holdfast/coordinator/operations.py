@@ -243,8 +243,10 @@ def deeds_in(operation: Operation, library: Library, until: Position) -> Deeds:
     return deeds_of(library.history(operation.first, last), operation.operation_id)
 
 
-def take_back(run: Run, undone: Operation, library: Library) -> Plan:
+def take_back(run: Run, undo: Operation, undone: Operation, library: Library) -> Plan:
     """Undo what has not begun since. What cannot be is counted by why."""
+    yield from _recalled(run, undo, library)
+    returned = run.outcomes[TASKS]
     until: Position = yield Ask(lambda k: k.state.position)
     try:
         deeds: Deeds = yield Read(lambda: deeds_in(undone, library, until))
@@ -260,6 +262,8 @@ def take_back(run: Run, undone: Operation, library: Library) -> Plan:
         yield Ask(partial(_put_back, run, retries, note))
     for shifts in _cut(deeds.shifts, SHIFTS_A_STEP):
         yield Ask(partial(_move_back, run, shifts))
+    # What it had taken back before it was cut off has moved on by its own doing.
+    run.outcomes[MOVED_ON] -= returned
     yield Ask(run.end)
 
 
@@ -309,10 +313,11 @@ def _restored(run: Run, kills: list[Kill], library: Library) -> Plan:
 
 def _restore_some(run: Run, commands: list[o.RestoreTasks], coordinator: Coordinator) -> None:
     for command in commands:
-        before = run.outcomes[TASKS]
+        before, unchanged = run.outcomes[TASKS], run.outcomes[UNCHANGED]
         run.execute(coordinator, command, command.job_id)
         missed = len(command.indices) - (run.outcomes[TASKS] - before)
-        run.outcomes[MOVED_ON] += missed
+        # Counted by task, and not by job as well.
+        run.outcomes[MOVED_ON], run.outcomes[UNCHANGED] = run.outcomes[MOVED_ON] + missed, unchanged
 
 
 def request_of(operation: Operation) -> NewOperation:
@@ -327,7 +332,7 @@ def plan_of(run: Run, operation: Operation, coordinator: Coordinator, library: L
     undone = coordinator.state.operations.get(operation.undoes)
     if undone is None:
         raise Unclear("gone", f"{operation.undoes} is no longer remembered")
-    return take_back(run, undone, library)
+    return take_back(run, operation, undone, library)
 
 
 def follow(plan: Plan, ask: Callable[[Callable[[Coordinator], Any]], Any]) -> None:

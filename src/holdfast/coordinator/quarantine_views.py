@@ -48,9 +48,14 @@ def case_view(patient: Patient, case: Case) -> View:
         "error": case.error or mark.title,
         "attempts": patient.attempts,
         "worker": case.worker or None,
-        "since": rfc3339(case.since) if case.since else None,
+        "since": _time(case.since),
         "position": int(patient.end),
     }
+
+
+def _time(since: int) -> str | None:
+    """None where the record that would say it is no longer kept."""
+    return rfc3339(since) if since else None
 
 
 def groups_of(pairs: Iterable[Pair]) -> list[View]:
@@ -73,8 +78,8 @@ def _group(members: list[Pair]) -> View:
         "count": len(members),
         "jobs": len({patient.job_id for patient, _ in members}),
         "names": list(names)[:NAMES],
-        "first_at": rfc3339(min(case.since for _, case in members)),
-        "last_at": rfc3339(case.since),
+        "first_at": _time(min(case.since for _, case in members)),
+        "last_at": _time(case.since),
         "sample": task_name(patient.job_id, patient.index),
         "command": f"holdfast quarantine retry --fingerprint {mark.mark} --canary",
     }

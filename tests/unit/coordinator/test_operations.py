@@ -182,6 +182,32 @@ def test_one_that_was_cut_off_anywhere_is_gone_on_with_and_counted_once(
     house.check()
 
 
+@pytest.mark.parametrize("verb", ["cancel_jobs", "retry_jobs", "reschedule_tasks"])
+@pytest.mark.parametrize("cut", range(3, 9))
+def test_an_undo_that_was_cut_off_anywhere_is_gone_on_with_and_counted_once(
+    cut: int, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "COMMANDS_A_STEP", 1)
+    monkeypatch.setattr(operations, "SHIFTS_A_STEP", 2)
+    house = House()
+    for number in range(1, 5):
+        house.service.do(c.SubmitJob(spec=SPEC, items=(b"a", b"b"), delay_ms=9_000))
+        if verb == "retry_jobs":
+            both = tuple(map(Index, range(2)))
+            house.service.do(c.SetAside(job_id=JobId(str(number)), indices=both))
+    before = house.tasks()
+    done = house.perform(verb, names=["all"])
+    undo = house.begin(UNDO, undoes=done)
+    try:
+        house.run(undo, steps=cut)
+    except PowerCut:
+        house.service.crash()
+        house.run(undo)
+    assert dict(house.state.operations[undo].outcomes) == {"jobs": 4, "tasks": 8}
+    assert house.tasks() == before
+    house.check()
+
+
 def test_a_task_that_began_after_its_retry_is_not_put_back() -> None:
     house = House()
     house.service.do(c.SubmitJob(spec=SPEC, items=(b"a", b"b")))
@@ -199,6 +225,25 @@ def test_a_task_that_began_after_its_retry_is_not_put_back() -> None:
     assert house.undo(again) == {"jobs": 1, "started": 1, "tasks": 1}
     assert house.tasks() == {TaskState.LEASED: 1, TaskState.QUARANTINED: 1}
     house.check()
+
+
+def test_a_task_that_began_and_waits_again_is_not_put_back_either() -> None:
+    house = House()
+    spec = msgspec.structs.replace(SPEC, retries=3)
+    house.service.do(c.SubmitJob(spec=spec, items=(b"a",)))
+    only = (Index(0),)
+    house.service.do(c.SetAside(job_id=JobId("1"), indices=only))
+    name = house.perform("retry_jobs", names=["1"])
+    lease = house.state.next_lease
+    who = {"worker": WorkerId("w"), "incarnation": 1}
+    house.service.do(
+        c.GrantLeases(job_id=JobId("1"), slot=0, indices=only, term_ms=0, **who)
+    )
+    failed = Failed(JobId("1"), Index(0), lease, 1, "failed", "boom", "", None)
+    house.service.do(c.FailAttempt(failed=failed, roll=0.0, **who))
+    assert house.tasks() == {TaskState.WAITING: 1}
+    assert house.undo(name) == {"started": 1}
+    assert house.tasks() == {TaskState.WAITING: 1}
 
 
 def test_tasks_are_cut_into_records_and_pauses() -> None:
