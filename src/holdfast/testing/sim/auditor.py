@@ -181,7 +181,8 @@ class Auditor:
             if end.reason != "lease_expired" or since is None or not at_us:
                 continue
             # Nobody could renew while the coordinator was away: that starts the term anew.
-            lived = at_us - max(since, self._back_us)
+            back = self._back_us if self._back_us <= at_us else 0
+            lived = at_us - max(since, back)
             if lived < self._term_us * LEAST_PART - ROUNDING_US:
                 self.troubles.append(
                     f"S7: lease {end.lease_id} of {event.job_id}/{end.index} ended "
