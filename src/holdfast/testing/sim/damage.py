@@ -11,7 +11,8 @@ from holdfast.core.errors import BrokenInvariant, OperatingError
 from holdfast.testing.disks import SECTOR_BYTES, FaultyDisk
 from holdfast.testing.sim.plan import Fault
 from holdfast.testing.sim.server import DATA
-from holdfast.wal import FileLog, LogInUse, read_folder
+from holdfast.wal import WAL_FOLDER, FileLog, LogInUse, read_folder
+from holdfast.wal.hint import read_hint
 
 LOCK_NAME: Final = "holdfast.lock"
 
@@ -48,7 +49,8 @@ def refuses_or_agrees(disk: FaultyDisk, fault: Fault, durable: int) -> list[str]
     """Bytes of a copy rot; opening it is refused, or shows exactly what is there without the rot.
 
     What rots in the very last frame looks like a frame that a crash cut short, as long as the hint
-    does not name it: that much may be gone, and nothing else.
+    does not name it; so do several that lie in one sector at the end. That much may be gone, and
+    nothing else.
     """
     dice = Random(fault.who)
     copy = disk.copy()
@@ -56,10 +58,11 @@ def refuses_or_agrees(disk: FaultyDisk, fault: Fault, durable: int) -> list[str]
     files = [path for path in copy.files() if copy.content(path) and path.name != LOCK_NAME]
     path = dice.choice(files)
     content = bytearray(copy.content(path))
-    ROTS[dice.randrange(len(ROTS))](content, dice)
+    rot = ROTS[dice.randrange(len(ROTS))]
+    rot(content, dice)
     if content == copy.content(path):
         return []
-    last_frame = _last_frame(disk)
+    least = _last_frame(disk) - 1 if rot is _flip else _hinted(disk)
     copy.plant(path, bytes(content))
     try:
         log = FileLog.open(DATA, disk=copy)
@@ -69,7 +72,7 @@ def refuses_or_agrees(disk: FaultyDisk, fault: Fault, durable: int) -> list[str]
                 return [f"{path.name} rotted unnoticed: {state.position} of {log.last} are known"]
     except (OperatingError, BrokenInvariant):
         return []
-    if log.last < min(durable, last_frame - 1):
+    if log.last < min(durable, least):
         return [f"{path.name} rotted unnoticed: {log.last} of {durable} records are left"]
     reader = read_folder(DATA, disk=disk)
     place = max(log.last, reader.oldest - 1)
@@ -82,6 +85,11 @@ def _last_frame(disk: FaultyDisk) -> int:
     """Where the last frame begins."""
     reader = read_folder(DATA, disk=disk)
     return next(iter(reader.read(reader.last))).first if reader.last >= reader.oldest else 1
+
+
+def _hinted(disk: FaultyDisk) -> int:
+    """How far the hint says that the log was acknowledged."""
+    return read_hint(disk, DATA / WAL_FOLDER).hint.position
 
 
 def unchanged_by_another(disk: FaultyDisk, refusal: type[LogInUse]) -> list[str]:
