@@ -30,8 +30,8 @@ def test_what_was_cancelled_before_it_began_is_undone_and_brings_its_results(
 ) -> None:
     with holdfast.open(tmp_path / "state", workers=1, grace=0) as hf:
         later = [hf.submit(square, n, delay="1h", name="later") for n in range(3)]
-        mapped = hf.map(square, range(2_000), name="mapped")
-        assert sum(mapped.results()) == sum(n * n for n in range(2_000))
+        mapped = hf.map(square, range(50), name="mapped")
+        assert sum(mapped.results()) == sum(n * n for n in range(50))
         found = hf.preview("cancel_jobs", name="la*")
         assert (found.jobs, found.tasks, found.sample) == (3, 3, ["1", "2", "3"])
         done = hf.perform("cancel_jobs", name="la*", reason="wrong day")

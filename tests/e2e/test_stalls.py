@@ -1,5 +1,6 @@
 """Stalls with real threads and a real clock: found, ended, tried again."""
 
+import json
 import threading
 from pathlib import Path
 
@@ -47,6 +48,28 @@ def test_001_70_an_attempt_that_hangs_is_ended_and_the_next_one_brings_the_resul
         for end in event.ends
     ]
     assert ends == [("RecoverStalled", "timed_out")]
+
+
+@pytest.mark.slow
+def test_001_56_a_person_lists_a_stall_approves_of_its_end_and_finds_nothing_more(
+    begin_server, hand_of, typing
+) -> None:
+    options = ("--stall-timeout", "1s", "--stall-recovery", "ask", "--lease-term", "60s")
+    server = begin_server(*options)
+    call, hand = typing(server), hand_of(server)
+    job_id = call("submit", "--", "true").out.strip()
+    hand.take()
+    name = f"{job_id}/0:1"
+    while name not in (told := call("stall", "list").out):
+        assert "STALL" in told or not told
+    assert "lease_age" in told
+    assert call("stall", "approve", "all").code == 2
+    done = call("stall", "approve", name, "--reason", "nobody begins it")
+    assert (done.code, done.err.splitlines()[-1]) == (0, "1 attempt was ended")
+    assert call("stall", "approve", name).code == 1
+    assert "nothing hangs" in call("stall", "list").err
+    shown = json.loads(call("task", "show", f"{job_id}/0", "-o", "json").out)
+    assert [each["reason"] for each in shown["attempts"]] == ["undelivered"]
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ async def export(call: Call) -> Stream:
     durable = await call.ask(lambda coordinator: int(coordinator.durable))
     oldest = served.log.oldest
     first = call.number("first", oldest, most=2**62) or oldest
-    last = min(call.number("last", durable, most=2**62), durable)
+    last = min(call.number("last", durable, most=2**62) or durable, durable)
     if first < oldest:
         told = f"history before position {oldest} is no longer kept; ask with first={oldest}"
         raise Declined("gone", told)

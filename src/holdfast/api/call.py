@@ -174,13 +174,21 @@ class Call(Struct):
         """The outcome of a command, durable; `Declined` where it was refused."""
         return await self.found(await self.ask(lambda k: self.decide(k, command, reason=reason)))
 
-    def decide(self, coordinator: Coordinator, command: c.Command, *, reason: str = "") -> Decision:
-        strict = self.strict
+    def decide(
+        self,
+        coordinator: Coordinator,
+        command: c.Command,
+        *,
+        reason: str = "",
+        request_id: str = "",
+    ) -> Decision:
+        """`request_id`: that of the operation it is part of, instead of its own."""
+        strict = True if self.strict else None
         try:
             return coordinator.execute(
                 command,
                 actor=self.identity.actor,
-                request_id=self.key,
+                request_id=request_id or self.key,
                 reason=reason,
                 strict=strict,
             )

@@ -4,6 +4,7 @@ The file has the token and nothing else, so that it can be read into a header. T
 is in a file beside it, of the same name with `.server` added.
 """
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -46,9 +47,17 @@ class Admission(Struct, frozen=True):
 
 
 def write_address(token_file: Path, url: str) -> None:
+    """Note where the server listens, for commands that name no server. Only advice: a start must
+    not need room on a disk."""
     path = address_file(token_file)
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    _write(fresh, url + "\n", os.O_TRUNC)
+    try:
+        _write(fresh, url + "\n", os.O_TRUNC)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        fresh.unlink(missing_ok=True)
+        return
     fresh.replace(path)
 
 

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from holdfast.coordinator.serving import Served
 from holdfast.core.ids import WorkerId
+from holdfast.core.unreadable import UNREADABLE
 
 log = getLogger("holdfast")
 
@@ -163,7 +164,7 @@ class Crew:
         """Those that a former server left: it ended, so they did or do now."""
         try:
             former = msgspec.json.decode(self._note.read_bytes(), type=list[Started])
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, *UNREADABLE):
             return
         for started in former:
             if _is_over(started):

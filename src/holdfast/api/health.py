@@ -7,6 +7,7 @@ from holdfast.api.problems import Declined
 from holdfast.coordinator.checker import Checker
 from holdfast.coordinator.deliveries import owed_line
 from holdfast.coordinator.stalls import stalls_line
+from holdfast.core.lineage import suspended_line
 from holdfast.version import VERSION
 
 
@@ -26,6 +27,7 @@ async def readyz(call: Call) -> Answer:
         failed = served.snapshotter.last_error
         told["checks"] = {
             "log": "ok",
+            "suspended": suspended_line(served.coordinator.state.suspended) or "no",
             "leaving": "no",
             "replay": "done",
             "invariants": _invariants(served.checker),

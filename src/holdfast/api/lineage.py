@@ -1,8 +1,13 @@
 """The log itself: which it is, where it comes from, whether it works."""
 
+import asyncio
 from typing import Any
 
+import msgspec
+
 from holdfast.api.call import Answer, Call
+from holdfast.api.problems import Declined
+from holdfast.coordinator.compacting import compact
 from holdfast.core import commands as c
 from holdfast.core.state import State
 from holdfast.wire.bodies import Reason
@@ -27,6 +32,17 @@ async def show(call: Call) -> Answer:
         }
 
     return Answer({"schema": 1, **await call.look(look)})
+
+
+async def compacted(call: Call) -> Answer:
+    """Make a snapshot now, and drop the history that it and the settings allow to go."""
+    served = call.service.served
+    made = await asyncio.to_thread(
+        compact, served.snapshotter, served.log, served.log.path, served.snapshotter.settings
+    )
+    if made is None:
+        raise Declined("conflict", f"no snapshot was made: {served.snapshotter.last_error}")
+    return Answer({"schema": 1, **msgspec.structs.asdict(made)})
 
 
 async def resume(call: Call) -> Answer:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from logging import getLogger
 from typing import Final
 
 from msgspec import structs
@@ -13,6 +12,7 @@ from holdfast.api.problems import Declined, understood
 from holdfast.api.route import Route
 from holdfast.api.service import Service
 from holdfast.api.waiting import until_any
+from holdfast.coordinator.lines import say
 from holdfast.coordinator.output import Gap, OutputGone
 from holdfast.coordinator.outputdesk import OutputBusy
 from holdfast.coordinator.outputparts import STREAMS, StreamName, is_safe
@@ -24,8 +24,6 @@ from holdfast.core.state import State
 from holdfast.core.task import TaskState
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.output import Chunk, Chunks, Kept, Output, Receipt
-
-log = getLogger("holdfast")
 
 CHUNK_BYTES: Final = 2 * 1024 * 1024
 CHUNKS_MOST: Final = 256
@@ -139,7 +137,7 @@ async def keep_tidy(service: Service) -> None:
         try:
             await service.output.sweep(is_over, lambda job: JobId(job) in state.jobs)
         except OSError as error:
-            log.warning("old output could not be looked through: %s", error)
+            say("output_not_dropped", why=str(error))
         await asyncio.sleep(SWEEP_S)
 
 

@@ -11,7 +11,10 @@ from holdfast.core.moves import WAITING
 
 def moves_told(coordinator: Coordinator) -> Iterator[str]:
     """Moves of tasks, ends of attempts, and what changed nothing, since this server began."""
-    tally, refusing = coordinator.tally, coordinator.refusing
+    refusing, measured = coordinator.refusing, coordinator.measured
+    if measured is None:
+        return
+    tally = measured.tally
     moves = [({"from": a, "to": b}, n) for (a, b), n in sorted(tally.moves.items())]
     ends = sorted(tally.ends.items())
     retries = [({"reason": why}, n) for (why, to), n in ends if to == WAITING]
@@ -28,9 +31,8 @@ def moves_told(coordinator: Coordinator) -> Iterator[str]:
     if refusing.notes is not None:
         dropped = refusing.notes.dropped
         yield told("refusals_unnoted_total", "counter", "Refusals too many to note.", dropped)
-    if coordinator.durations is not None:
-        states = [({"state": s}, h) for s, h in coordinator.durations.states.items()]
-        yield told_histogram("state_seconds", "How long tasks were in a state they left.", states)
+    states = [({"state": s}, h) for s, h in measured.durations.states.items()]
+    yield told_histogram("state_seconds", "How long tasks were in a state they left.", states)
 
 
 def log_told(served: Served, head: str, position: int) -> Iterator[str]:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.api.problems import Declined
+from holdfast.core.unreadable import UNREADABLE
 from holdfast.wire.twins import twin_of
 
 JSON: Final = "application/json"
@@ -29,7 +30,7 @@ def read_body(kind: type[Struct], content: bytes, content_type: str) -> Any:
             return _read_json(kind, content)
     except msgspec.ValidationError as error:
         raise Declined("invalid", f"the body is not as it should be: {error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise Declined("malformed", f"the body cannot be read: {error}") from error
     raise Declined(
         "unsupported_media_type",

@@ -14,8 +14,9 @@ from holdfast.api.problems import Declined, understood
 from holdfast.api.waiting import until_any
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.inspect import HistoryGone
+from holdfast.coordinator.library import Library
 from holdfast.coordinator.operation_views import operation_view
-from holdfast.coordinator.operations import Library, deeds_in, preview_of
+from holdfast.coordinator.operations import deeds_in, preview_of
 from holdfast.coordinator.selecting import Unclear
 from holdfast.coordinator.undoing import foreseen
 from holdfast.coordinator.views import View

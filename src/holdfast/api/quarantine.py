@@ -1,9 +1,11 @@
 """What is in quarantine: a page of it, its groups and its numbers, and what operators decide."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.api.call import Answer, Call, job_of
@@ -12,6 +14,8 @@ from holdfast.api.problems import Declined, understood
 from holdfast.api.tasks import index_of, past_of, with_task
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.history import task_detail
+from holdfast.coordinator.library import Library
+from holdfast.coordinator.operations import JOBS
 from holdfast.coordinator.past import copied
 from holdfast.coordinator.quarantine import Cursor, Patient, patients_after, patients_of
 from holdfast.coordinator.quarantine_views import (
@@ -24,17 +28,22 @@ from holdfast.coordinator.quarantine_views import (
     named_tasks,
     one_of_each,
     picked,
+    spans_picked,
     wanted_by,
     wanted_pairs,
 )
 from holdfast.core import commands as c
+from holdfast.core import commands_operations as o
 from holdfast.core import events as e
 from holdfast.core.command import Command
+from holdfast.core.decision import Accepted, Decision
 from holdfast.core.ids import task_name
 from holdfast.core.job import state_of
+from holdfast.core.operation import PURGE_TASKS, RETRY_TASKS
 from holdfast.core.state import State
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import ChosenCases, Force
+from holdfast.wire.operations import NewOperation, Selection
 from holdfast.wire.quarantine import REASONS, WantedCases, plain_mark
 
 SLICE_TASKS: Final = 1_000
@@ -78,8 +87,7 @@ async def show(call: Call) -> Answer:
         return copied(job, index), found
 
     job, patient = await call.look(look)
-    served = call.service.served
-    (case,) = await asyncio.to_thread(call.service.cases.cases, served.told, (patient,))
+    (case,) = await asyncio.to_thread(call.service.cases.cases, _library(call), (patient,))
     detail = await asyncio.to_thread(task_detail, past_of(call, job), job, index)
     return Answer({**detail, **case_view(patient, case), "attempts": detail["attempts"]})
 
@@ -125,9 +133,50 @@ async def _settle(call: Call, done: str) -> Answer:
     command: Command = c.RetryQuarantined(picked=chosen, **call.keying())
     if done == "purged":
         command = c.PurgeQuarantined(picked=chosen, reason=body.reason, **call.keying())
-    result = await call.execute(command, reason=body.reason)
-    count = sum(map(_count, result.events))
-    return Answer({"schema": 1, done: count, "chosen": len(chosen), "tasks": views, "more": more})
+    verb = PURGE_TASKS if done == "purged" else RETRY_TASKS
+    decision, operation = await call.ask(partial(_as_operation, call, command, verb, chosen))
+    result = await call.found(decision)
+    return Answer(
+        {
+            "schema": 1,
+            done: sum(map(_count, result.events)),
+            "chosen": len(chosen),
+            "tasks": views,
+            "more": more,
+            "operation": operation or None,
+        }
+    )
+
+
+def _as_operation(
+    call: Call,
+    command: Command,
+    verb: str,
+    chosen: Sequence[c.Picked],
+    coordinator: Coordinator,
+) -> tuple[Decision, str]:
+    """Carry it out in one turn, as an operation: it can be found again and undone. One that is too
+    long to be told in a few words is carried out all the same."""
+    body: ChosenCases = call.body
+    if call.was_answered(coordinator) or not chosen:
+        return call.decide(coordinator, command, reason=body.reason), ""
+    names = [f"{job}/{first}-{last}" for job, first, last in spans_picked(chosen)]
+    request = msgspec.json.encode(
+        NewOperation(verb=verb, selection=Selection(names=names), reason=body.reason)
+    )
+    beginning = o.BeginOperation(
+        verb=verb, request=request, digest=call.digest, key=call.key,
+        asked_by=call.identity.actor, reason=body.reason, total=len(chosen),
+    )  # fmt: skip
+    begun = call.decide(coordinator, beginning, reason=body.reason)
+    name = str(begun.answer) if isinstance(begun, Accepted) else ""
+    decision = call.decide(coordinator, command, reason=body.reason, request_id=name)
+    if name and isinstance(decision, Accepted):
+        jobs = len({getattr(event, "job_id", "") for event in decision.events if _count(event)})
+        outcomes = ((JOBS, jobs), ("tasks", sum(map(_count, decision.events))))
+        ending = o.EndOperation(operation_id=name, outcomes=outcomes)
+        call.decide(coordinator, ending, request_id=name)
+    return decision, name
 
 
 def _count(event: e.AnyEvent) -> int:
@@ -145,9 +194,8 @@ async def _chosen(
         names = named_tasks(body.ids)
     if wanted is None:
         named = await call.look(lambda state: named_patients(state, names))
-        cases = await asyncio.to_thread(
-            call.service.cases.cases, call.service.served.told, named[:USUAL]
-        )
+        book = call.service.cases
+        cases = await asyncio.to_thread(book.cases, _library(call), named[:USUAL])
         views = [case_view(*pair) for pair in zip(named, cases, strict=False)]
         return picked(named), views, False
     found = await _gathered(call, wanted, None, 0 if body.canary else ORDER_MOST)
@@ -168,12 +216,12 @@ async def _gathered(
 ) -> Gathered:
     """What is wanted, slice by slice: memory is looked at on the loop, the log off it. With a
     `limit`, no more than so many."""
-    served, book = call.service.served, call.service.cases
+    library, book = _library(call), call.service.cases
     found: list[Pair] = []
     for _ in range(SLICES):
         most = min(SLICE_TASKS, limit - len(found)) if limit else SLICE_TASKS
         patients, cursor = await call.ask(partial(_patients, call, wanted, cursor, most))
-        cases = await asyncio.to_thread(book.cases, served.told, patients)
+        cases = await asyncio.to_thread(book.cases, library, patients)
         pairs = zip(patients, cases, strict=True)
         found += wanted_pairs(pairs, wanted, _now(call))
         if cursor is None or 0 < limit <= len(found):
@@ -187,6 +235,10 @@ def _patients(
     before = None if cursor is None else cursor[0] + 1
     jobs = call.service.line.before(coordinator.state, before)
     return patients_after(jobs, wanted, cursor, most)
+
+
+def _library(call: Call) -> Library:
+    return Library(call.service.served.told, call.service.served.history)
 
 
 def _now(call: Call) -> int:

@@ -1,15 +1,14 @@
 """The operations that a server carries out now, each in a task of its own beside the requests."""
 
 import asyncio
-from logging import getLogger
 
 from holdfast.coordinator.inspect import HistoryGone
-from holdfast.coordinator.operations import Ask, Library, Run, plan_of
+from holdfast.coordinator.library import Library
+from holdfast.coordinator.lines import say
+from holdfast.coordinator.operations import Ask, Run, plan_of
 from holdfast.coordinator.serving import Served
 from holdfast.core.ids import NOWHERE
 from holdfast.core.operation import Operation
-
-log = getLogger("holdfast")
 
 
 class Underway:
@@ -37,7 +36,7 @@ class Underway:
         del self._runs[name]
         error = None if done.cancelled() else done.exception()
         if error is not None:
-            log.error("an operation was cut off: %s", error, extra={"operation": name})
+            say("operation_cut_off", operation=name, why=str(error))
 
     async def over(self, operation_id: str) -> None:
         """Until it is not carried out any more."""

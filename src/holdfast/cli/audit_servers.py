@@ -31,7 +31,7 @@ class ServerAudit:
         return {name: told[name] for name in ("log_id", "position", "head")}
 
     def export(self, first: int, last: int) -> Iterator[bytes]:
-        query = {"first": first or None, "last": last or None}
+        query = {name: at for name, at in (("first", first), ("last", last)) if at}
         rest = b""
         with self._asker.http.stream("/api/v1/audit/export", idle_s=IDLE_S, **query) as pieces:
             for piece in pieces:

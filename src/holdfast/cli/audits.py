@@ -1,7 +1,9 @@
 """`holdfast audit`: who did what and why, as a list or a file; and whether anybody changed it."""
 
 import os
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,7 +15,7 @@ from holdfast.cli.audit_tables import entries_table
 from holdfast.cli.errors import NOT_FOUND, REFUSED, USAGE, Trouble
 from holdfast.cli.moments import parse_moment
 from holdfast.cli.options import output_option
-from holdfast.cli.output import TABLES, View, draw_fields, emit_list, emit_one, note, typed
+from holdfast.cli.output import TABLES, View, draw_fields, emit_list, emit_one, note, typed, unread
 from holdfast.cli.reading import DATA_VARIABLE, Look, folder_option, looks, reads
 from holdfast.coordinator.auditfile import Checked, Torn, check_file, compare
 from holdfast.coordinator.inspect import Folder, look_into
@@ -91,22 +93,41 @@ def show_head(look: Look, form: str) -> None:
 
 
 @click.command("export")
-@click.argument("file", metavar="[FILE]", type=click.File("wb", lazy=False), default="-")
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @looks
 @click.option("--from", "first", type=click.IntRange(min=1), help="The first position.")
 @click.option("--to", "last", type=click.IntRange(min=1), help="The last position.")
-def export(look: Look, file: BinaryIO, first: int | None, last: int | None) -> None:
+def export(look: Look, file: Path | None, first: int | None, last: int | None) -> None:
     """Write the audit trail to FILE, or to stdout: JSON lines, each chained to the one before it.
 
-    `holdfast audit verify FILE` finds a line that was changed, left out, repeated or moved.
+    `holdfast audit verify FILE` finds a line that was changed, left out, repeated or moved. A FILE
+    that is there is replaced when the new one is whole, and not before.
     """
     link = b""
-    with look.source() as source:
+    with look.source() as source, _written_whole(file) as target:
         for line in source.audit.export(first or 0, last or 0):
-            file.write(line)
+            target.write(line)
             link = line
-    file.flush()
     note(f"the last link is {link[-HEX_LETTERS - 3:-3].decode()}; `verify --link` compares")
+
+
+@contextmanager
+def _written_whole(file: Path | None) -> Iterator[BinaryIO]:
+    """A file that takes its place at the end; stdout where none is named."""
+    if file is None or str(file) == "-":
+        try:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise unread() from None
+        return
+    begun = file.with_name(f".{file.name}.part")
+    try:
+        with begun.open("wb") as target:
+            yield target
+        os.replace(begun, file)
+    finally:
+        begun.unlink(missing_ok=True)
 
 
 @click.command("verify")

@@ -10,6 +10,7 @@ from typing import Final
 from holdfast.cli.audit_folders import FolderAudit
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.folder_shelves import FolderShelf
+from holdfast.cli.folder_wards import FolderWard
 from holdfast.cli.output import View, note, typed
 from holdfast.cli.shelves import Shelf
 from holdfast.cli.sources import (
@@ -21,7 +22,6 @@ from holdfast.cli.sources import (
     no_schedule,
     no_worker,
 )
-from holdfast.cli.wards import FolderWard
 from holdfast.coordinator.census import Census
 from holdfast.coordinator.circuits import circuit_views
 from holdfast.coordinator.crews import NotedCrew

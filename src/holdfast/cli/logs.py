@@ -258,10 +258,16 @@ def _blame(flaw: Flaw) -> str:
     return f"{where}: {flaw.why}"
 
 
+def _ancestors(found: Stats) -> str | None:
+    return ", ".join(f"{a.log_id} until {a.until}" for a in found.lineage) or None
+
+
 def _stats_text(found: Stats) -> str:
     text = draw_fields(
         [
             ("log", found.log_id),
+            ("comes from", _ancestors(found)),
+            ("suspended", f"since its {found.suspended}" if found.suspended else None),
             ("positions", f"{found.oldest} to {found.last}"),
             ("frames", f"{found.frames:,}, {found.records_a_frame:.1f} records each"),
             ("records", f"{found.records:,}, {size(round(found.bytes_a_record))} each"),

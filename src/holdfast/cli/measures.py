@@ -6,8 +6,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.cli.output import View
-from holdfast.coordinator.inspect import Folder, snapshot_files
+from holdfast.coordinator.inspect import Folder, Moment, open_folder, snapshot_files
 from holdfast.coordinator.views import rfc3339
+from holdfast.core.lineage import Ancestor
 from holdfast.core.record import decode_record
 
 Tally = tuple[tuple[str, int], ...]
@@ -30,6 +31,8 @@ class Stats(Struct, frozen=True):
     last_wall: int | None
     commands: Tally
     events: Tally
+    lineage: tuple[Ancestor, ...] = ()
+    suspended: str = ""
 
     @property
     def records_a_frame(self) -> float:
@@ -61,6 +64,8 @@ class Stats(Struct, frozen=True):
             "span_ms": self.span_ms,
             "records_by_command": dict(self.commands),
             "events_by_type": dict(self.events),
+            "suspended": self.suspended or None,
+            "lineage": [{"log_id": a.log_id, "until": int(a.until)} for a in self.lineage],
         }
 
 
@@ -82,6 +87,7 @@ def stats_of(folder: Folder) -> Stats:
             commands[record.command] += 1
             events.update(type(event).__name__ for event in record.events)
     files = _files(folder.path)
+    state = open_folder(folder.path, Moment(position=folder.last)).state
     return Stats(
         log_id=folder.log_id,
         oldest=folder.oldest,
@@ -97,6 +103,8 @@ def stats_of(folder: Folder) -> Stats:
         last_wall=walls[-1] if walls else None,
         commands=tuple(commands.most_common()),
         events=tuple(events.most_common()),
+        lineage=state.lineage,
+        suspended=state.suspended,
     )
 
 

@@ -87,9 +87,14 @@ def _write(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python would complain again when it flushes at exit, so it is given somewhere to write.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise click.exceptions.Exit(PIPE_CLOSED) from None
+        raise unread() from None
+
+
+def unread() -> Exception:
+    """How a command ends whose reader has seen enough."""
+    # Python would complain again when it flushes at exit, so it is given somewhere to write.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return click.exceptions.Exit(PIPE_CLOSED)
 
 
 def typed(path: Path) -> str:

@@ -31,6 +31,7 @@ class Done(msgspec.Struct):
 
     count: int = 0
     tasks: list[View] = []
+    operations: list[str] = []
 
 
 _named = click.argument("names", metavar="[JOB/INDEX...]", nargs=-1)
@@ -72,6 +73,8 @@ def retry(
         views = done.tasks if canary else sample["tasks"]
         emit_list(order.form, "tasks", views, _table(order.form, views))
         note(_how_many(done.count, sample, "sent back"))
+        for name in done.operations:
+            note(f"`holdfast operation undo {name}{asker.options}` takes back what has not begun")
         if canary and not waits:
             _say_how_to_go_on(asker, views)
         if not waits:
@@ -169,6 +172,8 @@ def _carried_out(asker: Asker, verb: str, body: ChosenCases) -> Done:
         count = told["retried" if verb == "retry" else "purged"]
         done.count += count
         done.tasks += told["tasks"]
+        if count and told["operation"]:
+            done.operations.append(told["operation"])
         if not told["more"] or not count or body.canary:
             return done
 

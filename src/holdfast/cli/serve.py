@@ -19,6 +19,7 @@ from holdfast.cli.reloading import Chosen, Reloading, choose
 from holdfast.coordinator.deliveries import owed_line
 from holdfast.coordinator.settings import ON_VIOLATION, RECOVERIES
 from holdfast.coordinator.taking import take_folder
+from holdfast.core.lineage import suspended_line
 
 COLLECTED_AFTER: Final = (20_000, 20, 20)
 
@@ -102,11 +103,12 @@ def _run(path: Path, chosen: Chosen) -> None:
         plan = msgspec.structs.replace(chosen.plan, address=address)
         path.mkdir(parents=True, exist_ok=True)
         taken = take_folder(path, term_ms=plan.term_ms)
-        owed = owed_line(taken.coordinator.state)
+        state = taken.coordinator.state
+        owed, held = owed_line(state), suspended_line(state.suspended)
         _spare_the_collector()
 
         def ready(here: Ready) -> None:
-            say(_welcome(path, here, plan.workers, owed))
+            say(_welcome(path, here, plan.workers, owed, held))
 
         uvloop.run(serve_folder(taken, door, plan, ready, again=Reloading(chosen)))
     say("holdfast: drained; everything is written")
@@ -119,8 +121,9 @@ def _spare_the_collector() -> None:
     gc.set_threshold(*COLLECTED_AFTER)
 
 
-def _welcome(path: Path, here: Ready, workers: int, owed: str) -> str:
-    """Where it listens, what is owed from before, where the token is, and what to type next."""
+def _welcome(path: Path, here: Ready, workers: int, owed: str, held: str) -> str:
+    """Where it listens, what is owed from before, whether the log works, where the token is, and
+    what to type next."""
     file = typed(here.admission.path)
     told = {
         "new": f"token    {file} (new, yours alone)",
@@ -134,6 +137,8 @@ def _welcome(path: Path, here: Ready, workers: int, owed: str) -> str:
     options = f"--server {here.url} --token-file {file}"
     resumed = f"; {owed}" if owed else ""
     lines = [f"serving  {path} at {here.url}{resumed}", told]
+    if held:
+        lines.append(f"held     the log is {held}")
     if not workers:
         lines.append(f"next     holdfast worker start {options}")
     lines.append("then     holdfast submit -- echo hello")

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from logging import getLogger
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,23 +11,18 @@ from msgspec import convert
 
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle
-from holdfast.client.effects_local import LocalEffects
+from holdfast.client.desks_local import LocalDesks
 from holdfast.client.errors import Closed, Refused, refused
-from holdfast.client.explained_local import LocalReasons
 from holdfast.client.feed import FeedRef, JobFeed
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.health import Health
 from holdfast.client.health_local import local_health
 from holdfast.client.kept import kept_output
 from holdfast.client.leaving import Leaving
-from holdfast.client.limits_local import LocalLimits
 from holdfast.client.localworker import LocalWorker, MakeExecutor, Offers, check_fits, monotonic_ms
 from holdfast.client.logged import LoggedOutcomes
-from holdfast.client.operations_local import LocalOperations
 from holdfast.client.pending import Pending
-from holdfast.client.quarantine_local import LocalQuarantine
 from holdfast.client.schedules_local import LocalSchedules
-from holdfast.client.stalls_local import LocalStalls
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.crews import LiveCrew
 from holdfast.coordinator.embedding import SNAPSHOT_PATIENCE_S, open_embedded
@@ -44,7 +39,6 @@ from holdfast.core.ids import Index, Instant, JobId, Position
 from holdfast.core.job import job_state
 from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec
-from holdfast.core.state import State
 from holdfast.core.transactions import Transaction, transaction_of
 from holdfast.wire.bodies import Edits
 from holdfast.wire.exchange import Capacity
@@ -65,7 +59,7 @@ log = getLogger("holdfast")
 STAGED_FOLDER = "staged"
 
 
-class Local:
+class Local(LocalDesks):
     """An open folder. Every call goes through the engine's thread and comes back durable."""
 
     def __init__(
@@ -162,35 +156,8 @@ class Local:
             "program does",
         )
 
-    @property
-    def limits(self) -> LocalLimits:
-        return LocalLimits(self._look, self.execute)
-
-    @property
-    def effects(self) -> LocalEffects:
-        return LocalEffects(self.call, self._embedded.exchanges, self.actor)
-
     def health(self) -> Health:
         return local_health(self._embedded.checker, self._embedded.room)
-
-    @property
-    def operations(self) -> LocalOperations:
-        return LocalOperations(self.call, self._embedded, self.actor)
-
-    @property
-    def stalls(self) -> LocalStalls:
-        return LocalStalls(self.call, self._embedded.stalls, self.actor)
-
-    @cached_property
-    def quarantine(self) -> LocalQuarantine:
-        return LocalQuarantine(self.call, self._embedded.told, self.actor)
-
-    @property
-    def reasons(self) -> LocalReasons:
-        return LocalReasons(self._embedded, self.call)
-
-    def _look(self, question: Callable[[State], T]) -> T:
-        return self.call(lambda coordinator: question(coordinator.state))
 
     def submit(self, request: c.SubmitJob, *, must_fit: bool = False) -> JobFeed:
         """Record the job and begin to watch it, in one turn of the coordinator."""

@@ -11,9 +11,8 @@ from holdfast.client.errors import Refused
 from holdfast.client.operations import Operation
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.embedding import Embedded
-from holdfast.coordinator.inspect import Told, told_by, told_in
 from holdfast.coordinator.operation_views import operation_view
-from holdfast.coordinator.operations import Library, Run, follow, plan_of, preview_of
+from holdfast.coordinator.operations import Run, follow, plan_of, preview_of
 from holdfast.coordinator.selecting import Unclear
 from holdfast.core import commands_operations as o
 from holdfast.core.decision import Refused as RefusedDecision
@@ -87,7 +86,7 @@ class LocalOperations:
             raise Refused(decision.code, decision.message)
         name = str(decision.answer)
         run = Run(name, self._actor, command.reason)
-        library = Library(self._record, self._history)
+        library = self._embedded.library()
         plan = plan_of(run, self._known(name), self._embedded.coordinator, library)
         follow(plan, self._ask)
         told: Operation = self._ask(lambda k: _told(k, self._find(k, name), run))
@@ -102,12 +101,6 @@ class LocalOperations:
         if known is None:
             raise Refused("not_found", f"there is no operation {name}, or not any more")
         return known
-
-    def _record(self, position: int) -> Told:
-        return told_by(*self._embedded.log.record(position), position)
-
-    def _history(self, first: int, last: int) -> Iterator[Told]:
-        return told_in(self._embedded.log.read(first), first, last) if first <= last else iter(())
 
 
 def _told(k: Coordinator, known: Known, run: Run | None = None) -> Operation:

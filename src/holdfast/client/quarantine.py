@@ -42,8 +42,8 @@ class QuarantineGroup(Struct, frozen=True, kw_only=True):
     count: int
     jobs: int
     names: list[str]
-    first_at: str
-    last_at: str
+    first_at: str | None
+    last_at: str | None
     sample: str
 
 

@@ -9,7 +9,8 @@ from msgspec import convert
 from holdfast.client.errors import Refused
 from holdfast.client.quarantine import QuarantinedTask, QuarantineGroup
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.quarantine import CaseBook, Cursor, Patient, Read, patients_after
+from holdfast.coordinator.library import Library
+from holdfast.coordinator.quarantine import CaseBook, Cursor, Patient, patients_after
 from holdfast.coordinator.quarantine_views import (
     ORDER_MOST,
     Pair,
@@ -37,12 +38,12 @@ SLICE: Final = 5_000
 
 
 class LocalQuarantine:
-    """That of the coordinator in this program. `ask` runs a question on its thread; `read` reads a
-    record, on whatever thread."""
+    """That of the coordinator in this program. `ask` runs a question on its thread; its records
+    are read on whatever thread."""
 
-    def __init__(self, ask: Ask, read: Read, actor: str) -> None:
+    def __init__(self, ask: Ask, library: Library, actor: str) -> None:
         self._ask = ask
-        self._read = read
+        self._library = library
         self._actor = actor
         self._book = CaseBook()
 
@@ -95,7 +96,7 @@ class LocalQuarantine:
         cursor: Cursor | None = None
         while True:
             patients, cursor, now = self._ask(partial(_look, wanted, cursor))
-            cases = self._book.cases(self._read, patients)
+            cases = self._book.cases(self._library, patients)
             found += wanted_pairs(zip(patients, cases, strict=True), wanted, now)
             if cursor is None:
                 return found

@@ -18,18 +18,12 @@ from msgspec import Struct
 
 from holdfast.client.backend import Decode, Fed, Found
 from holdfast.client.bundles import Bundle, upload
-from holdfast.client.effects import RemoteEffects
+from holdfast.client.desks_remote import RemoteDesks
 from holdfast.client.errors import Closed, NotAllowed, Refused, ResultLost, refused
-from holdfast.client.explained import RemoteReasons
 from holdfast.client.feed import JobFeed
 from holdfast.client.fetched import FetchedOutcomes
 from holdfast.client.foreseen import Foreseen
 from holdfast.client.health import Health
-from holdfast.client.limits import RemoteLimits
-from holdfast.client.operations import RemoteOperations
-from holdfast.client.quarantine import RemoteQuarantine
-from holdfast.client.schedules_remote import RemoteSchedules
-from holdfast.client.stalls import RemoteStalls
 from holdfast.client.streams import Streams
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import NOWHERE, Index, Instant, JobId, Position
@@ -116,7 +110,7 @@ class Transactions(Struct):
     next: str | None = None
 
 
-class Remote:
+class Remote(RemoteDesks):
     """A connection to a server. Threads and sockets come with the first question."""
 
     def __init__(self, server: Server, *, patience_s: float) -> None:
@@ -126,13 +120,7 @@ class Remote:
         self._patience_s = patience_s
         self._http = Http(server, patience_s=patience_s)
         self._streams = Streams(self._http, f"{API}/watch", patience_s, self._told)
-        self.limits = RemoteLimits(self._http, self._asked)
-        self.effects = RemoteEffects(self._http, self._asked, self._post)
-        self.operations = RemoteOperations(self._http, self._asked, self._post)
-        self.stalls = RemoteStalls(self._http, self._asked, self._post)
-        self.quarantine = RemoteQuarantine(self._http, self._asked, self._post)
-        self.reasons = RemoteReasons(self._http, self._asked)
-        self.schedules = RemoteSchedules(self._http, self._asked, self._post)
+        super().__init__(self._http, self._asked, self._post)
 
     @property
     def silence_s(self) -> float | None:
@@ -284,7 +272,7 @@ class Remote:
 
     def resume(self, reason: str) -> bool:
         body = bodies.Reason(reason=reason)
-        return self._post(f"{API}/log/resume", body, Resumed).was is not None
+        return self._post("/log/resume", body, Resumed).was is not None
 
     # Whether it may be asked, and the end of it.
 

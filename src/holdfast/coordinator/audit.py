@@ -26,7 +26,8 @@ LOG: Final = "log"
 MOST_DEEDS: Final = 100
 """So many actions of one record are told one by one; more are counted."""
 
-CHUNK: Final = 1_000
+CHUNK: Final = 200
+"""So many records are in memory at once while a list is made."""
 ENDLESS: Final = 1 << 62
 
 UNTOLD: Final = frozenset({e.RequestNoted})

@@ -16,6 +16,7 @@ from msgspec import Struct
 from holdfast.coordinator.audit import entries_of
 from holdfast.coordinator.inspect import Told
 from holdfast.coordinator.views import View
+from holdfast.core.unreadable import UNREADABLE
 
 FORMAT: Final = 1
 PERSON: Final = b"holdfast audit"
@@ -139,7 +140,7 @@ def _checked(
     """One line, read and compared byte by byte with what would have been written."""
     try:
         view = msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         why = "it was cut short" if not raw.endswith(b"\n") else "it cannot be read"
         raise Torn(number, position, why) from None
     told = view.pop("link", None)

@@ -27,6 +27,10 @@ LINES_MOST: Final = 10
 Post = Callable[[Callable[[], None]], None]
 
 
+def _nothing_amiss(now: Instant) -> list[str]:
+    return []
+
+
 class Health(Struct, frozen=True):
     """The last check: of which position, when by the wall clock, and what it found."""
 
@@ -46,7 +50,8 @@ class Health(Struct, frozen=True):
 
 class Checker:
     """A hook of the engine. The first check comes `settle_ms` after the opening where there was
-    something to recover: whoever comes back then has better things to do than to wait for it."""
+    something to recover: whoever comes back then has better things to do than to wait for it.
+    `present` says what runs and has no worker, as far as only memory knows."""
 
     def __init__(
         self,
@@ -56,6 +61,7 @@ class Checker:
         post: Post,
         *,
         settle_ms: int,
+        present: Callable[[Instant], list[str]] = _nothing_amiss,
     ) -> None:
         self.last: Health | None = None
         self.made = 0
@@ -64,6 +70,8 @@ class Checker:
         self._coordinator = coordinator
         self._settings = settings
         self._post = post
+        self._present = present
+        self._absent: list[str] = []
         self._asked: Check | None = None
         self._thread: threading.Thread | None = None
         # A log of one record was just made: there is nothing to find in it.
@@ -102,6 +110,7 @@ class Checker:
     def question(self) -> Check:
         """What to check: everything up to here, and what memory says of itself here."""
         state = self._coordinator.state
+        self._absent = self._present(self._coordinator.now())
         return Check(str(self._folder), state.position, tally(state))
 
     def make(self, asked: Check) -> Health:
@@ -115,7 +124,7 @@ class Checker:
             found.since,
             self._coordinator.clock.wall(),
             found.seconds,
-            found.violations,
+            (*found.violations, *self._absent),
         )
         if not self.desk.leaving:
             self.last, self.made = health, self.made + 1

@@ -8,14 +8,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from itertools import islice
-from logging import getLogger
 from pathlib import Path
 from typing import Final, Protocol
 
+from holdfast.coordinator.lines import say
 from holdfast.core.ids import Instant
 from holdfast.core.state import State
-
-log = getLogger("holdfast")
 
 LOOK_MS: Final = 600_000
 STEPS_A_TURN: Final = 20_000
@@ -90,8 +88,7 @@ class Collector:
             self._needed = None
             self._going, self._left = sorted(self._left), set()
             if self._going:
-                told = f"{self._store.what} that no job refers to are removed"
-                log.info(told, extra={"count": len(self._going)})
+                say("unneeded_removed", what=self._store.what, count=len(self._going))
                 self._let_go()
 
     def _let_go(self) -> None:
@@ -127,7 +124,7 @@ def look_aside(look: Callable[[], set[bytes]]) -> "Future[set[bytes]]":
         try:
             future.set_result(look())
         except OSError as error:
-            log.warning("what nobody needs cannot be looked for: %s", error)
+            say("unneeded_unseen", why=str(error))
             future.set_result(set())
 
     threading.Thread(target=run, name="holdfast-collect", daemon=True).start()

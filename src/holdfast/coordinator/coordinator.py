@@ -11,10 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.coordinator.durations import Durations
+from holdfast.coordinator.measured import Measured
 from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.refusing import Refusing
-from holdfast.coordinator.tally import Tally
 from holdfast.coordinator.watch import Watchers
 from holdfast.core import commands as c
 from holdfast.core import commands_schedules as s
@@ -75,8 +74,8 @@ class Coordinator:
         self.clock = clock
         self.dice = dice
         self.watchers = Watchers(state)
-        self.tally = Tally()
-        self.durations: Durations | None = None
+        # Where nobody draws curves of it, nothing is measured.
+        self.measured: Measured | None = None
         self.refusing = Refusing(state, clock)
         # What happened and is not worth a record: lost with the process.
         self.notices: deque[tuple[Instant, Action]] = deque(maxlen=NOTICES_KEPT)
@@ -102,9 +101,9 @@ class Coordinator:
         return max(self.clock.now(), self.state.time)
 
     def observe(self, *, strict: bool) -> None:
-        """Measure from now on how long tasks are where they are: somebody will draw it."""
+        """Count moves and measure how long tasks are where they are, from now on."""
         self.refusing.strict = strict
-        self.durations = Durations(self.state)
+        self.measured = Measured(self.state)
 
     @property
     def refusals(self) -> Counter[str]:
@@ -118,10 +117,10 @@ class Coordinator:
         actor: str,
         request_id: str = "",
         reason: str = "",
-        strict: bool = False,
+        strict: bool | None = None,
     ) -> Decision:
         """The one door. An accepted command is one record, or none where it adds no fact; to who
-        is `strict` that is a refusal.
+        is `strict` that is a refusal. Who does not say is a caller like others, if it is one.
 
         Deciding changes nothing: a request so malformed that it cannot even be judged or written
         raises, and harms nobody but its asker.
@@ -155,7 +154,13 @@ class Coordinator:
             self._judge(c.RearmLeases(term_ms=self.term_ms), "coordinator", "", "")
 
     def _judge(
-        self, command: c.Command, actor: str, request_id: str, reason: str, *, strict: bool = False
+        self,
+        command: c.Command,
+        actor: str,
+        request_id: str,
+        reason: str,
+        *,
+        strict: bool | None = None,
     ) -> Decision:
         now = self.now()
         try:
@@ -194,9 +199,8 @@ class Coordinator:
         self.written += len(encoded)
         self.pending_bytes += len(encoded)
         self.watchers.note(position, record)
-        self.tally.note(record)
-        if self.durations is not None:
-            self.durations.note(position, record)
+        if self.measured is not None:
+            self.measured.note(position, record)
 
     def answer(self, send: Callable[[], None], fail: Callable[[Exception], None]) -> None:
         """Let `send` go out once everything memory knows now is on disk; `fail` if it never is."""

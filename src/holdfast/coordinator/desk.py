@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import OperatingError
+from holdfast.core.unreadable import UNREADABLE
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ class Desk:
                 del self.at_work[child.pid]
         try:
             return msgspec.json.decode(told, type=answer)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Failed(f"its answer cannot be read: {error}") from error
 
     def leave(self) -> None:

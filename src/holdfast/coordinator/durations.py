@@ -6,7 +6,10 @@ longer than that is not counted for that state.
 """
 
 from array import array
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final, get_args
 
 from holdfast.core import events as e
 from holdfast.core.histogram import SECONDS, Histogram
@@ -17,7 +20,12 @@ from holdfast.core.record import Record
 from holdfast.core.state import State
 from holdfast.core.task import TaskState
 
+FATE: Final = attrgetter("granted", "started_at", "previous")
 STATES: Final = (WAITING, LEASED, RUNNING, COMMITTED, QUARANTINED)
+MOST_EVENTS: Final = 64
+STRIDE: Final = 7
+"""Of a record with more events than this every seventh is looked at and counts for seven; odd, as
+starts and ends often take turns."""
 MOST_BACK: Final = 100_000
 KEPT: Final = 1 << 18
 """So many records back it is known when they were written; a power of two."""
@@ -28,50 +36,76 @@ class Durations:
 
     def __init__(self, state: State) -> None:
         self.states = {name: Histogram(SECONDS) for name in STATES}
+        self._of_attempts = tuple(self.states[name] for name in (WAITING, LEASED, RUNNING))
         # Tasks that were sent back: since then they wait, and not since their attempt ended.
         self._back: dict[tuple[JobId, Index], Position] = {}
         self._state = state
+        self._weight = 1
         self._first = state.position + 1
         self._times = array("q", bytes(8 * KEPT))
+        self._telling: dict[type[e.Event], Callable[[Position, int, Any], None]] = {
+            **dict.fromkeys(get_args(e.WithEnds), self._aborted),
+            e.TasksCompleted: self._completed,
+            e.TaskCommitted: self._committed,
+            e.TasksDone: self._settled,
+            e.TasksRetried: self._sent_back,
+        }
 
     def note(self, position: Position, record: Record) -> None:
         self._times[position % KEPT] = record.at
-        for event in record.events:
-            if isinstance(event, e.TasksCompleted):
-                self._ended(position, record.at, event.job_id, event.commits)
-            elif isinstance(event, e.TaskCommitted):
-                self._ended(position, record.at, event.job_id, (event.commit,))
-            elif isinstance(event, e.TasksDone):
-                self._settled(position, record.at, event)
-            elif isinstance(event, e.TasksRetried):
-                self._sent_back(position, record.at, event)
-            elif isinstance(event, e.WithEnds):
-                self._ended(position, record.at, event.job_id, event.ends)
+        events = record.events
+        self._weight = 1
+        if len(events) > MOST_EVENTS:
+            events, self._weight = events[::STRIDE], STRIDE
+        for event in events:
+            tell = self._telling.get(type(event))
+            if tell is not None:
+                tell(position, record.at, event)
+
+    def _completed(self, position: Position, at: int, event: e.TasksCompleted) -> None:
+        self._ended(position, at, event.job_id, event.commits)
+
+    def _committed(self, position: Position, at: int, event: e.TaskCommitted) -> None:
+        self._ended(position, at, event.job_id, (event.commit,))
+
+    def _aborted(self, position: Position, at: int, event: e.WithEnds) -> None:
+        self._ended(position, at, event.job_id, event.ends)
 
     def _ended(self, position: int, at: int, job_id: JobId, fates: Any) -> None:
         """Attempts that are over tell of three states: how long their task had waited, how long
-        it was held before it began, how long it ran."""
-        job = self._state.jobs.get(job_id)
-        waiting, leased, running = (self.states[name] for name in (WAITING, LEASED, RUNNING))
-        for fate in fates:
-            granted = self._when(position, fate.granted)
+        it was held before it began, how long it ran. Those that were given out and began together
+        are counted together, and as born together."""
+        # One alone is the most frequent by far, and a counter is dear to make.
+        runs = {FATE(fates[0]): 1} if len(fates) == 1 else Counter(map(FATE, fates))
+        firsts = {FATE(fate): fate.index for fate in reversed(fates)} if len(runs) > 1 else None
+        waiting, leased, running = self._of_attempts
+        for run, many in runs.items():
+            granted_at, began, since = run
+            count = many * self._weight
+            granted = self._when(position, granted_at)
             if granted is None:
                 continue
-            began = fate.started_at
             if began == NEVER:
-                leased.observe((at - granted) / 1_000)
+                leased.observe((at - granted) / 1_000, count)
             else:
                 # A worker may report a start that came before we knew of our own grant.
-                leased.observe(max(0, began - granted) / 1_000)
-                running.observe(max(0, at - began) / 1_000)
-            since = fate.previous
-            if self._back:
-                since = self._back.pop((job_id, fate.index), since)
-            if not since and job is not None:
-                since = birth_of(job, fate.index)
-            waited = self._when(position, since)
+                leased.observe(max(0, began - granted) / 1_000, count)
+                running.observe(max(0, at - began) / 1_000, count)
+            first = fates[0].index if firsts is None else firsts[run]
+            waited = self._when(position, self._since(job_id, first, since))
             if waited is not None:
-                waiting.observe((granted - waited) / 1_000)
+                waiting.observe((granted - waited) / 1_000, count)
+        if self._back:
+            for fate in fates:
+                self._back.pop((job_id, fate.index), None)
+
+    def _since(self, job_id: JobId, index: Index, ended: Position) -> Position:
+        """The record from which on a task waited: it was sent back, its last attempt ended, or it
+        came to be."""
+        if self._back:
+            ended = self._back.get((job_id, index), ended)
+        job = self._state.jobs.get(job_id)
+        return birth_of(job, index) if not ended and job is not None else ended
 
     def _settled(self, position: int, at: int, event: e.TasksDone) -> None:
         job = self._state.jobs.get(event.job_id)
@@ -80,7 +114,7 @@ class Durations:
         for index in event.indices:
             since = self._when(position, job.ends[index])
             if since is not None:
-                self.states[COMMITTED].observe((at - since) / 1_000)
+                self.states[COMMITTED].observe((at - since) / 1_000, self._weight)
 
     def _sent_back(self, position: Position, at: int, event: e.TasksRetried) -> None:
         tasks = self._state.job_of(event.job_id).tasks or {}

@@ -12,9 +12,11 @@ from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.engine import Engine
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.fleetnotes import FleetNotes
-from holdfast.coordinator.inspect import Told, told_by
+from holdfast.coordinator.inspect import told_by, told_in
+from holdfast.coordinator.library import Library
 from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.ports import NoFaults
+from holdfast.coordinator.presence import Presence
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.room import Room, space_of
 from holdfast.coordinator.settings import Settings
@@ -64,8 +66,9 @@ class Embedded:
             self.exchanges.withhold,
         )
         self.checker = Checker(
-            self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS
-        )
+            self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS,
+            present=Presence(self.coordinator.state, self.exchanges, 0).look,
+        )  # fmt: skip
         self._fleet = FleetNotes(self.log.path, self.coordinator, self.exchanges)
         unplaced = Unplaced(self.coordinator, self.exchanges)
         self.stalls = Stalls(self.coordinator, self.exchanges, settings)
@@ -86,9 +89,14 @@ class Embedded:
         )
         self._taken = taken
 
-    def told(self, position: int) -> Told:
-        """A durable record with its place in time. May be called from any thread."""
-        return told_by(*self.log.record(position), position)
+    def library(self) -> Library:
+        """Durable records with their place in time. May be read from any thread."""
+        return Library(
+            lambda position: told_by(*self.log.record(position), position),
+            lambda first, last: (
+                told_in(self.log.read(first), first, last) if first <= last else iter(())
+            ),
+        )
 
     def read(self, position: Position) -> Record:
         return self._taken.read(position)

@@ -12,13 +12,15 @@ from msgspec import Struct
 
 from holdfast.coordinator.checking import Check, check_folder
 from holdfast.coordinator.questions import Asked, Compared, reply_to
+from holdfast.coordinator.repairing import Examination, examine
 from holdfast.coordinator.snapshotting import Course, make_snapshot
 
-Errand = Course | Check | Asked | Compared
+Errand = Course | Check | Examination | Asked | Compared
 
 ERRANDS: Final[dict[type[Struct], Callable[[Any], object]]] = {
     Course: make_snapshot,
     Check: check_folder,
+    Examination: examine,
     Asked: reply_to,
     Compared: reply_to,
 }

@@ -17,6 +17,7 @@ from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.notebook import LOOK_MS, Notebook
 from holdfast.coordinator.seats import Worker
 from holdfast.core.ids import NEVER, Instant, WorkerId
+from holdfast.core.unreadable import UNREADABLE
 from holdfast.scheduler.desks import DRAINING, OPEN, SILENT
 from holdfast.wire.exchange import Capacity, Hello
 
@@ -146,6 +147,6 @@ def _read(folder: Path) -> Iterator[Note]:
     for line in Notebook(folder, FILE).lines():
         try:
             yield _decode(line)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             # Empty, or cut short by a crash: what was noted next is whole.
             continue

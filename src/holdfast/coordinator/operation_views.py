@@ -7,7 +7,8 @@ import msgspec
 
 from holdfast.coordinator.history import Past
 from holdfast.coordinator.inspect import HistoryGone
-from holdfast.coordinator.operations import Library, deeds_in
+from holdfast.coordinator.library import Library
+from holdfast.coordinator.operations import deeds_in
 from holdfast.coordinator.views import View, Wall, rfc3339
 from holdfast.core.ids import NOWHERE, Position
 from holdfast.core.operation import UNDO, Operation

@@ -7,14 +7,16 @@ thread runs it. Every record carries the operation's id as its request id.
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.inspect import HistoryGone, Told
-from holdfast.coordinator.selecting import Chosen, Selecting, Unclear
+from holdfast.coordinator.inspect import HistoryGone
+from holdfast.coordinator.library import Library
+from holdfast.coordinator.selecting import TASKS_A_RECORD, Chosen, Selecting, Unclear
 from holdfast.coordinator.undoing import (
     FINAL,
     GONE,
@@ -24,6 +26,8 @@ from holdfast.coordinator.undoing import (
     Deeds,
     Kill,
     Origin,
+    Retry,
+    Shift,
     deeds_of,
     moves_back,
     origin_of,
@@ -56,6 +60,8 @@ REFUSED: Final = "refused"
 LEFT: Final = (UNCHANGED, REFUSED, STARTED, MOVED_ON, GONE, FINAL)
 """What an operation counts: the jobs and tasks it changed, and those it did not, by why."""
 
+T = TypeVar("T")
+
 COMMANDS_A_STEP: Final = 50
 SHIFTS_A_STEP: Final = 5_000
 REFUSALS_TOLD: Final = 10
@@ -75,13 +81,6 @@ class Read(Struct, frozen=True):
 
 Plan = Generator[Ask | Read, Any, None]
 """Steps, each answered by what it came to."""
-
-
-class Library(Struct, frozen=True):
-    """Where durable records are read."""
-
-    told: Callable[[int], Told]
-    history: Callable[[int, int], Iterator[Told]]
 
 
 class Run:
@@ -104,7 +103,12 @@ class Run:
 
     def execute(self, coordinator: Coordinator, command: Command, name: JobId) -> None:
         decision = coordinator.execute(
-            command, actor=self._actor, request_id=self.operation_id, reason=self._reason
+            command,
+            actor=self._actor,
+            request_id=self.operation_id,
+            reason=self._reason,
+            # Of many some are done already, and are counted as that.
+            strict=False,
         )
         if isinstance(decision, Refused):
             self.outcomes[REFUSED] += 1
@@ -239,8 +243,10 @@ def deeds_in(operation: Operation, library: Library, until: Position) -> Deeds:
     return deeds_of(library.history(operation.first, last), operation.operation_id)
 
 
-def take_back(run: Run, undone: Operation, library: Library) -> Plan:
+def take_back(run: Run, undo: Operation, undone: Operation, library: Library) -> Plan:
     """Undo what has not begun since. What cannot be is counted by why."""
+    yield from _recalled(run, undo, library)
+    returned = run.outcomes[TASKS]
     until: Position = yield Ask(lambda k: k.state.position)
     try:
         deeds: Deeds = yield Read(lambda: deeds_in(undone, library, until))
@@ -249,52 +255,69 @@ def take_back(run: Run, undone: Operation, library: Library) -> Plan:
         yield Ask(run.end)
         return
     run.outcomes[FINAL] += deeds.final
-    for kill in deeds.kills:
-        yield from _restored(run, kill, library)
+    for kills in _cut(deeds.kills, COMMANDS_A_STEP):
+        yield from _restored(run, kills, library)
     note = f"the retry by {undone.operation_id} was undone"
-    for retry in deeds.retries:
-
-        def put_back(coordinator: Coordinator, retry: Any = retry) -> None:
-            command, left = set_aside(coordinator.state, retry, note)
-            run.outcomes.update(left)
-            if command is not None:
-                run.execute(coordinator, command, retry.job_id)
-
-        yield Ask(put_back)
-    for first in range(0, len(deeds.shifts), SHIFTS_A_STEP):
-        part = deeds.shifts[first : first + SHIFTS_A_STEP]
-
-        def move_back(coordinator: Coordinator, part: Any = part) -> None:
-            commands, left = moves_back(coordinator.state, part, coordinator.now())
-            run.outcomes.update(left)
-            for command in commands:
-                run.execute(coordinator, command, command.job_id)
-
-        yield Ask(move_back)
+    for retries in _cut(deeds.retries, COMMANDS_A_STEP):
+        yield Ask(partial(_put_back, run, retries, note))
+    for shifts in _cut(deeds.shifts, SHIFTS_A_STEP):
+        yield Ask(partial(_move_back, run, shifts))
+    # What it had taken back before it was cut off has moved on by its own doing.
+    run.outcomes[MOVED_ON] -= returned
     yield Ask(run.end)
 
 
-def _restored(run: Run, kill: Kill, library: Library) -> Plan:
-    run.outcomes[STARTED] += kill.started
-    if not kill.indices:
-        return
-    origin: Origin | None = yield Ask(lambda k: origin_of(k.state, kill.job_id))
-    commands = None
-    if origin is not None:
-        found = origin
-        commands = yield Read(lambda: restorations(library.told, kill, found))
-    if commands is None:
-        run.outcomes[GONE] += len(kill.indices)
-        return
+def _cut(whole: list[T], size: int) -> Iterator[list[T]]:
+    for first in range(0, len(whole), size):
+        yield whole[first : first + size]
+
+
+def _put_back(run: Run, retries: list[Retry], note: str, coordinator: Coordinator) -> None:
+    for retry in retries:
+        command, left = set_aside(coordinator.state, retry, note)
+        run.outcomes.update(left)
+        if command is not None:
+            run.execute(coordinator, command, retry.job_id)
+
+
+def _move_back(run: Run, shifts: list[Shift], coordinator: Coordinator) -> None:
+    commands, left = moves_back(coordinator.state, shifts, coordinator.now())
+    run.outcomes.update(left)
     for command in commands:
+        run.execute(coordinator, command, command.job_id)
 
-        def restore(coordinator: Coordinator, command: Any = command) -> None:
-            before = run.outcomes[TASKS]
-            run.execute(coordinator, command, kill.job_id)
-            missed = len(command.indices) - (run.outcomes[TASKS] - before)
-            run.outcomes[MOVED_ON] += missed
 
-        yield Ask(restore)
+def _restored(run: Run, kills: list[Kill], library: Library) -> Plan:
+    """Where what they run with is, is asked; that is read; then they wait again, few records at a
+    time."""
+    run.outcomes[STARTED] += sum(kill.started for kill in kills)
+    kills = [kill for kill in kills if kill.indices]
+    origins: list[Origin | None] = yield Ask(
+        lambda k: [origin_of(k.state, kill.job_id) for kill in kills]
+    )
+    commands: list[o.RestoreTasks] = []
+    for kill, origin in zip(kills, origins, strict=True):
+        found = None
+        if origin is not None:
+            found = yield Read(partial(restorations, library.told, kill, origin))
+        if found is None:
+            run.outcomes[GONE] += len(kill.indices)
+            continue
+        commands += found
+        while sum(len(command.indices) for command in commands) >= TASKS_A_RECORD:
+            # Many at once only where they are small: what a large job runs with is not held long.
+            yield Ask(partial(_restore_some, run, commands[:1]))
+            commands = commands[1:]
+    yield Ask(partial(_restore_some, run, commands))
+
+
+def _restore_some(run: Run, commands: list[o.RestoreTasks], coordinator: Coordinator) -> None:
+    for command in commands:
+        before, unchanged = run.outcomes[TASKS], run.outcomes[UNCHANGED]
+        run.execute(coordinator, command, command.job_id)
+        missed = len(command.indices) - (run.outcomes[TASKS] - before)
+        # Counted by task, and not by job as well.
+        run.outcomes[MOVED_ON], run.outcomes[UNCHANGED] = run.outcomes[MOVED_ON] + missed, unchanged
 
 
 def request_of(operation: Operation) -> NewOperation:
@@ -309,7 +332,7 @@ def plan_of(run: Run, operation: Operation, coordinator: Coordinator, library: L
     undone = coordinator.state.operations.get(operation.undoes)
     if undone is None:
         raise Unclear("gone", f"{operation.undoes} is no longer remembered")
-    return take_back(run, undone, library)
+    return take_back(run, operation, undone, library)
 
 
 def follow(plan: Plan, ask: Callable[[Callable[[Coordinator], Any]], Any]) -> None:

@@ -9,15 +9,13 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from logging import getLogger
 from typing import Final, TypeVar
 
+from holdfast.coordinator.lines import say
 from holdfast.coordinator.output import Listed, OutputStore, Quota
 from holdfast.coordinator.outputparts import StreamName
 from holdfast.core.errors import OperatingError
 from holdfast.wire.output import Output
-
-log = getLogger("holdfast")
 
 T = TypeVar("T")
 
@@ -76,7 +74,7 @@ class OutputDesk:
         try:
             await self._do(lambda: self._store.limit(quota))
         except OSError as error:
-            log.warning("output that is too much could not be dropped: %s", error)
+            say("output_not_dropped", why=str(error))
 
     async def read(self, name: StreamName, offset: int, limit: int) -> Output:
         return await self._do(lambda: self._store.read(name, offset, limit))
@@ -131,7 +129,7 @@ class OutputDesk:
             try:
                 self._store.end(name)
             except OSError as error:
-                log.warning("a stream of output could not be ended: %s", error)
+                say("output_not_ended", why=str(error))
 
     async def _do(self, work: Callable[[], T]) -> T:
         self._waiting += 1

@@ -17,6 +17,7 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.notebook import LOOK_MS, Notebook
 from holdfast.coordinator.placement import Placement
 from holdfast.core.ids import NEVER, Instant
+from holdfast.core.unreadable import UNREADABLE
 from holdfast.scheduler.ledger import Name
 
 FILE: Final = "pace.notes"
@@ -123,6 +124,6 @@ def _read(folder: Path) -> Iterator[Pace]:
     for line in Notebook(folder, FILE).lines():
         try:
             yield _decode(line)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             # Empty, or cut short by a crash: what was noted next is whole.
             continue

@@ -6,12 +6,13 @@ of an end never changes.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from holdfast.coordinator.inspect import HistoryGone, Told
+from holdfast.coordinator.library import Library
 from holdfast.coordinator.views import target_view
 from holdfast.core import events as e
 from holdfast.core.fingerprints import UNTOLD, Fingerprint, of_decision, of_end
@@ -28,7 +29,11 @@ ERROR_MOST: Final = 200
 SLICE_JOBS: Final = 5_000
 """So many jobs are looked at without letting others have their turn."""
 
-Read = Callable[[int], Told]
+CLOSE: Final = 8
+"""Records so near to each other are read in one go."""
+
+Key = tuple[int, str, int]
+"""Where a task ended, its job and its index."""
 Cursor = tuple[int, int]
 """The position of a job, and the index in it, where the next look begins. Newest jobs first."""
 
@@ -51,6 +56,9 @@ class Case(Struct, frozen=True, gc=False):
     since: int
     error: str
     worker: str
+
+
+LOST: Final = Case(UNTOLD, 0, "", "")
 
 
 def patients_of(job: Job, first: int = 0) -> Iterator[Patient]:
@@ -97,44 +105,71 @@ class CaseBook:
     """What the log says of ends, remembered. May be asked by any thread."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, str, int], Case] = {}
+        self._known: dict[Key, Case] = {}
+        self._marks: dict[str, Fingerprint] = {}
 
-    def cases(self, read: Read, patients: Sequence[Patient]) -> list[Case]:
+    def cases(self, library: Library, patients: Sequence[Patient]) -> list[Case]:
         """That of each. What is not known is read, which waits for the disk."""
-        return [self._case(read, patient) for patient in patients]
-
-    def _case(self, read: Read, patient: Patient) -> Case:
-        key = (int(patient.end), patient.job_id, int(patient.index))
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        try:
-            told = read(patient.end)
-        except HistoryGone:
-            return Case(UNTOLD, 0, "", "")
-        found = dict(_cases_in(told))
+        keys = [(int(one.end), one.job_id, int(one.index)) for one in patients]
+        missing = sorted({key[0] for key in keys if key not in self._known})
+        found: dict[Key, Case] = {}
+        for told in _read(library, missing):
+            found.update(self._cases_in(told))
+        cases = [found.get(key) or self._known.get(key) or LOST for key in keys]
         if len(self._known) + len(found) > REMEMBERED:
-            self._forget()
+            for key in list(self._known)[: REMEMBERED // 2]:
+                self._known.pop(key, None)
         self._known.update(found)
-        return found.get(key, Case(UNTOLD, told.wall(told.record.at), "", ""))
+        return cases
 
-    def _forget(self) -> None:
-        for key in list(self._known)[: REMEMBERED // 2]:
-            self._known.pop(key, None)
+    def _cases_in(self, told: Told) -> Iterator[tuple[Key, Case]]:
+        """Every task that a record put into quarantine."""
+        since, position = told.wall(told.record.at), int(told.position)
+        for event in told.record.events:
+            if isinstance(event, e.TasksQuarantined):
+                for end in event.ends:
+                    mark, worker = self._one(of_end(end)), sys.intern(end.worker)
+                    case = Case(mark, since, _first_line(end.error), worker)
+                    yield (position, event.job_id, int(end.index)), case
+            elif isinstance(event, e.TasksSetAside):
+                case = Case(self._one(of_decision(event)), since, event.note[:ERROR_MOST], "")
+                for index in _named(event):
+                    yield (position, event.job_id, index), case
+
+    def _one(self, mark: Fingerprint) -> Fingerprint:
+        """The one that is kept for all that failed in this way."""
+        if len(self._marks) > REMEMBERED:
+            self._marks.clear()
+        return self._marks.setdefault(mark.mark, mark)
 
 
-def _cases_in(told: Told) -> Iterator[tuple[tuple[int, str, int], Case]]:
-    """Every task that a record put into quarantine."""
-    since, position = told.wall(told.record.at), int(told.position)
-    for event in told.record.events:
-        if isinstance(event, e.TasksQuarantined):
-            for end in event.ends:
-                case = Case(of_end(end), since, _first_line(end.error), sys.intern(end.worker))
-                yield (position, event.job_id, int(end.index)), case
-        elif isinstance(event, e.TasksSetAside):
-            case = Case(of_decision(event), since, event.note[:ERROR_MOST], "")
-            for index in _named(event):
-                yield (position, event.job_id, index), case
+def _read(library: Library, positions: Sequence[int]) -> Iterator[Told]:
+    """The records at these positions, as far as they are kept. Where they lie close together the
+    log is read through, which is a good deal faster."""
+    runs: list[list[int]] = []
+    for position in positions:
+        if runs and position - runs[-1][-1] <= CLOSE:
+            runs[-1].append(position)
+        else:
+            runs.append([position])
+    for run in runs:
+        try:
+            if len(run) == 1:
+                yield library.told(run[0])
+                continue
+            wanted = frozenset(run)
+            yield from (t for t in library.history(run[0], run[-1]) if t.position in wanted)
+        except (HistoryGone, FileNotFoundError):
+            yield from _one_by_one(library, run)
+
+
+def _one_by_one(library: Library, positions: Sequence[int]) -> Iterator[Told]:
+    """What outlived its segment is read where it was kept."""
+    for position in positions:
+        try:
+            yield library.told(position)
+        except HistoryGone:
+            continue
 
 
 def _named(event: e.TasksSetAside) -> Iterable[int]:

@@ -48,9 +48,14 @@ def case_view(patient: Patient, case: Case) -> View:
         "error": case.error or mark.title,
         "attempts": patient.attempts,
         "worker": case.worker or None,
-        "since": rfc3339(case.since) if case.since else None,
+        "since": _time(case.since),
         "position": int(patient.end),
     }
+
+
+def _time(since: int) -> str | None:
+    """None where the record that would say it is no longer kept."""
+    return rfc3339(since) if since else None
 
 
 def groups_of(pairs: Iterable[Pair]) -> list[View]:
@@ -73,8 +78,8 @@ def _group(members: list[Pair]) -> View:
         "count": len(members),
         "jobs": len({patient.job_id for patient, _ in members}),
         "names": list(names)[:NAMES],
-        "first_at": rfc3339(min(case.since for _, case in members)),
-        "last_at": rfc3339(case.since),
+        "first_at": _time(min(case.since for _, case in members)),
+        "last_at": _time(case.since),
         "sample": task_name(patient.job_id, patient.index),
         "command": f"holdfast quarantine retry --fingerprint {mark.mark} --canary",
     }
@@ -164,6 +169,20 @@ def one_of_each(pairs: Iterable[Pair]) -> list[Pair]:
         if known is None or pair[1].since >= known[1].since:
             found[pair[1].mark.mark] = pair
     return list(found.values())
+
+
+def spans_picked(chosen: Iterable[c.Picked]) -> Iterator[tuple[JobId, int, int]]:
+    """The same tasks as runs of neighbours, job by job."""
+    last: tuple[JobId, int, int] | None = None
+    for job_id, index in sorted((one.job_id, int(one.index)) for one in chosen):
+        if last is not None and last[0] == job_id and last[2] + 1 == index:
+            last = (job_id, last[1], index)
+            continue
+        if last is not None:
+            yield last
+        last = (job_id, index, index)
+    if last is not None:
+        yield last
 
 
 def picked(patients: Iterable[Patient]) -> tuple[c.Picked, ...]:

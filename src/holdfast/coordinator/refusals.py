@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.coordinator.lines import say
 from holdfast.coordinator.notebook import Notebook
+from holdfast.core.unreadable import UNREADABLE
 
 FILE: Final = "refused.notes"
 MOST_BYTES: Final = 1024 * 1024
@@ -120,5 +121,5 @@ def refusals_in(folder: Path) -> Iterator[Refusal]:
     for line in Notebook(folder, FILE).lines():
         try:
             yield _decode(line)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             continue

@@ -23,7 +23,12 @@ CALLERS: Final[frozenset[type[c.Command]]] = frozenset(
         c.KillJob,
         c.KillTasks,
         c.RetryTasks,
+        c.RescheduleTask,
         c.SetAside,
+        c.PurgeTasks,
+        c.ForceTask,
+        c.RetryQuarantined,
+        c.PurgeQuarantined,
         c.RevokeToken,
         c.CordonWorker,
         c.UncordonWorker,
@@ -123,12 +128,12 @@ class Refusing:
             )  # fmt: skip
 
     def repeated(
-        self, command: c.Command, decision: Accepted, actor: str, *, strict: bool
+        self, command: c.Command, decision: Accepted, actor: str, *, strict: bool | None
     ) -> Accepted | Refused:
         """A command that was accepted and adds no fact. The same request heard again is answered as
         before, whoever is strict: its first answer may have been lost on the way."""
         kind = type(command)
-        is_strict = strict or (self.strict and kind in CALLERS)
+        is_strict = self.strict and kind in CALLERS if strict is None else strict
         if kind not in CALLERS and not (strict and kind in REPORTS):
             return decision
         answer = decision.answer

@@ -19,6 +19,7 @@ from holdfast.coordinator.looped import LoopEngine
 from holdfast.coordinator.pacenotes import PaceNotes
 from holdfast.coordinator.parking import Parking
 from holdfast.coordinator.ports import Faults, NoFaults
+from holdfast.coordinator.presence import Presence
 from holdfast.coordinator.promise import Listener
 from holdfast.coordinator.reception import Reception
 from holdfast.coordinator.results import Results
@@ -121,8 +122,9 @@ class Served:
             Ballast(RealDisk(), self.log.path),
         )
         self.checker = Checker(
-            self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS
-        )
+            self.log.path, self.coordinator, settings, self.engine.post, settle_ms=SETTLE_MS,
+            present=Presence(self.coordinator.state, self.exchanges, term_ms).look,
+        )  # fmt: skip
         self.ticker = Ticker(
             self.coordinator,
             keep_finished=settings.keep_finished,

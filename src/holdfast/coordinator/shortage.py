@@ -52,6 +52,7 @@ NEEDED: Final[frozenset[type[c.Command]]] = frozenset(
         schedules.SkipInstants,
         stalls.RecoverStalled,
         operations.EndOperation,
+        c.RecordRepair,
     }
 )
 """What workers report and what the coordinator does by itself: taken below both marks. Everything

@@ -128,6 +128,8 @@ class Snapshotter:
         self._install = install
         self._covered = 0
         self._thread: threading.Thread | None = None
+        # Somebody may ask for one by hand while another is under way.
+        self._making = threading.Lock()
 
     def step(self, now: Instant) -> None:
         if self._written() - self._covered < self.settings.snapshot_bytes:
@@ -150,9 +152,14 @@ class Snapshotter:
         if self._thread is not None:
             self._thread.join()
 
-    def make(self) -> Made | None:
-        """One snapshot of everything durable now; None where it failed, which harms nothing."""
-        course = Course(str(self._folder), self._log.durable, self.settings.history_bytes)
+    def make(self, settings: Settings | None = None) -> Made | None:
+        """One snapshot of everything durable now; None where it failed, which harms nothing.
+        `settings` say otherwise what may go then."""
+        with self._making:
+            return self._make(settings or self.settings)
+
+    def _make(self, settings: Settings) -> Made | None:
+        course = Course(str(self._folder), self._log.durable, settings.history_bytes)
         try:
             clear_leftovers(RealDisk(), self._folder)
             made = self._desk.run(course, Made)
@@ -161,13 +168,13 @@ class Snapshotter:
         except TROUBLES as error:
             self._tell("a snapshot could not be made: %s", error)
             return None
-        self._let_go(made)
+        self._let_go(made, settings)
         return made
 
-    def _let_go(self, made: Made) -> None:
+    def _let_go(self, made: Made, settings: Settings) -> None:
         """Drop what the snapshot stands for. What stays is tried again after the next one."""
         try:
-            drop_history(self._log, made, self.settings.archive)
+            drop_history(self._log, made, settings.archive)
         except TROUBLES as error:
             self._tell("old history could not be let go of: %s", error)
         try:

@@ -71,7 +71,7 @@ class Stalls:
         self.recovered: Counter[str] = Counter()
         self._coordinator = coordinator
         self._exchanges = exchanges
-        self._settings = settings
+        self._take(settings)
         self._memory: Memory = {}
         self._sweep: Iterator[None] | None = None
         self._present_at = self._watched_since = coordinator.now()
@@ -79,31 +79,31 @@ class Stalls:
 
     def adjust(self, settings: Settings) -> None:
         """Have other settings hold from the next look on."""
-        self._settings = settings
+        self._take(settings)
         self._next = self._coordinator.now()
         if not settings.stall_ms:
             self.found, self._sweep = {}, None
 
-    @property
-    def patience_ms(self) -> int:
-        return self._settings.stall_ms
-
-    @property
-    def every_ms(self) -> int:
-        return max(SHORTEST_MS, min(LONGEST_MS, self.patience_ms // LOOKS_A_TIMEOUT))
+    def _take(self, settings: Settings) -> None:
+        self._settings = settings
+        self.patience_ms = settings.stall_ms
+        often = self.patience_ms // LOOKS_A_TIMEOUT
+        self.every_ms = max(SHORTEST_MS, min(LONGEST_MS, often))
+        self._absence_ms = max(2 * self.every_ms, self.patience_ms // 4)
 
     def step(self, now: Instant) -> None:
         if not self.patience_ms:
             return
-        if now - self._present_at > max(2 * self.every_ms, self.patience_ms // 4):
+        if now - self._present_at > self._absence_ms:
             # Whoever was away heard nothing meanwhile, and that is nobody's fault.
             self._watched_since = now
         self._present_at = now
         if self._sweep is None:
+            if now < self._next:
+                return
             if not self._is_any():
                 # Whatever comes cannot hang before it has been there for a while.
                 self.found, self._next = {}, Instant(now + self.every_ms)
-            if now < self._next:
                 return
             self._sweep = self._look(now)
         if next(self._sweep, self) is self:
@@ -115,7 +115,10 @@ class Stalls:
             return NEVER
         if self._sweep is not None:
             return self._coordinator.now()
-        return self._next if self._is_any() else NEVER
+        if not self._is_any():
+            return NEVER
+        # What has only just come is looked at when it has been there for a while.
+        return max(self._next, Instant(self._present_at + 1))
 
     def _is_any(self) -> bool:
         """Whether there is anything that could hang."""

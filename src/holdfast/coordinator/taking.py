@@ -132,7 +132,8 @@ def _take(path: Path, term_ms: int, on: Ground) -> Taken:
         on.faults.reach("folder.before_sync")
         source.sync()
         coordinator.became_durable(batch.last)
-        coordinator.refusing.notes = RefusalNotes(source.path)
+        if on.disk is None:
+            coordinator.refusing.notes = RefusalNotes(source.path)
         return Taken(source, coordinator, replay_s)
     except BaseException:
         source.close()

@@ -66,13 +66,13 @@ class Shift(Struct, frozen=True):
 
 class Deeds(Struct):
     """Everything an operation did so far, and to which jobs. `final` counts what was done for
-    good."""
+    good, `returned` what was itself an undo."""
 
     kills: list[Kill] = []
     retries: list[Retry] = []
     shifts: list[Shift] = []
     final: int = 0
-
+    returned: int = 0
     jobs: dict[JobId, None] = {}
 
     @property
@@ -80,7 +80,7 @@ class Deeds(Struct):
         """How many tasks it changed."""
         stopped = sum(len(kill.indices) + kill.started for kill in self.kills)
         retried = sum(len(retry.indices) for retry in self.retries)
-        return stopped + retried + len(self.shifts) + self.final
+        return stopped + retried + len(self.shifts) + self.final + self.returned
 
 
 def deeds_of(records: Iterable[Told], operation_id: str) -> Deeds:
@@ -113,6 +113,10 @@ def _note(deeds: Deeds, event: e.AnyEvent, position: Position) -> None:
         )  # fmt: skip
     elif isinstance(event, e.TasksPurged):
         deeds.final += len(event.all)
+    elif isinstance(event, e.TasksRestored):
+        deeds.returned += sum(1 for _ in _within(event.spans))
+    elif isinstance(event, e.TasksSetAside):
+        deeds.returned += sum(1 for _ in _within(event.spans)) + len(event.ends)
 
 
 def _within(spans: Iterable[e.Span]) -> Iterator[Index]:

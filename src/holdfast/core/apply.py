@@ -101,6 +101,7 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.TasksSetAside: apply_ends.tasks_set_aside,
     e.LogForked: apply_lineage.log_forked,
     e.LogResumed: apply_lineage.log_resumed,
+    e.Repaired: apply_lineage.repaired,
     e.TasksPurged: apply_decided.tasks_purged,
     e.OperationBegun: apply_operations.operation_begun,
     e.OperationEnded: apply_operations.operation_ended,

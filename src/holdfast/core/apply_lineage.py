@@ -28,3 +28,7 @@ def log_resumed(state: State, event: e.LogResumed, position: Position, at: Insta
     if not state.suspended:
         raise ImpossibleEvent("the log", "at work", event)
     state.suspended = ""
+
+
+def repaired(state: State, event: e.Repaired, position: Position, at: Instant) -> None:
+    """Nothing follows from it: what was done to tasks was recorded by itself."""

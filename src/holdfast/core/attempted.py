@@ -6,6 +6,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.core import commands as c
+from holdfast.core import commands_decided as d
 from holdfast.core.ids import Index, JobId, task_name
 from holdfast.core.job import Job, retryable, state_of
 from holdfast.core.state import State
@@ -24,6 +25,7 @@ TARGETS: Final[dict[type[c.Command], TaskState]] = {
     c.KillJob: TaskState.KILLED,
     c.KillTasks: TaskState.KILLED,
     c.SetAside: TaskState.QUARANTINED,
+    d.PurgeTasks: TaskState.KILLED,
 }
 """Where a command would have its tasks go."""
 
@@ -43,7 +45,7 @@ class Attempted(Struct, frozen=True):
 def attempted(state: State, command: c.Command) -> Attempted:
     """The task that a command failed at: the first that cannot go there, else the first that it
     names; where it names none, its job or whatever else it is about."""
-    target = TARGETS.get(type(command))
+    target = _target(command)
     first: tuple[JobId, Index] | None = None
     for job_id, index in _tasks(command):
         first = first or (job_id, index)
@@ -66,6 +68,13 @@ def task_attempted(state: State, job_id: JobId, index: Index, target: TaskState)
     is_known = job is not None and 0 <= index < job.count
     source = state_of(job, index).name if job is not None and is_known else ""
     return Attempted(task_name(job_id, index)[:LONGEST], source, target.name)
+
+
+def _target(command: c.Command) -> TaskState | None:
+    """Where its tasks were to go; who forces a task names the state, or something else."""
+    if isinstance(command, d.ForceTask):
+        return TaskState.__members__.get(command.target)
+    return TARGETS.get(type(command))
 
 
 def _tasks(command: Any) -> Iterable[tuple[JobId, Index]]:

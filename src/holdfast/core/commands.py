@@ -46,6 +46,7 @@ from holdfast.core.commands_owed import (
     ParkEffects,
     RetryEffects,
 )
+from holdfast.core.commands_repair import REPAIR_COMMANDS, RecordRepair
 from holdfast.core.commands_schedules import SCHEDULE_COMMANDS
 from holdfast.core.commands_stalls import STALL_COMMANDS, RecoverStalled
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
@@ -93,6 +94,7 @@ __all__ = [
     "PurgeQuarantined",
     "PurgeTasks",
     "RearmLeases",
+    "RecordRepair",
     "RecoverStalled",
     "RegisterEndpoint",
     "ReleaseAttempts",
@@ -370,4 +372,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *OPERATION_COMMANDS,
     *DECIDED_COMMANDS,
     *LINEAGE_COMMANDS,
+    *REPAIR_COMMANDS,
 )

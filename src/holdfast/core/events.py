@@ -44,6 +44,7 @@ from holdfast.core.events_owed import (
     Settled,
     TasksDone,
 )
+from holdfast.core.events_repair import Repaired
 from holdfast.core.events_schedules import (
     ScheduleFired,
     SchedulePaused,
@@ -127,6 +128,7 @@ __all__ = [
     "Parked",
     "QueuePaused",
     "QueueResumed",
+    "Repaired",
     "RequestNoted",
     "RequestsForgotten",
     "ScheduleFired",
@@ -223,6 +225,7 @@ AnyEvent = (
     | TasksSetAside
     | LogForked
     | LogResumed
+    | Repaired
     | TasksPurged
     | TaskForced
     | OperationBegun

@@ -28,6 +28,7 @@ from holdfast.core.spec import JobSpec
 from holdfast.core.state import Limit, Request, State, SubmitKey, Token
 from holdfast.core.task import FRESH, Task, TaskState
 from holdfast.core.ties import tie
+from holdfast.core.unreadable import UNREADABLE
 
 FREEZE_VERSION = 2
 
@@ -205,7 +206,7 @@ def _take_sound(state: State, frozen: FrozenState) -> None:
 def _decode(data: bytes) -> FrozenState:
     try:
         frozen = _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         strange = strange_states(data)
         if strange:
             raise Unsound(strange) from error
@@ -215,11 +216,11 @@ def _decode(data: bytes) -> FrozenState:
     return frozen
 
 
-def _why_unreadable(data: bytes, error: msgspec.DecodeError) -> str:
+def _why_unreadable(data: bytes, error: Exception) -> str:
     """Another version has another shape: say so rather than where the shapes part."""
     try:
         version = msgspec.msgpack.decode(data, type=Versioned).version
-    except msgspec.DecodeError:
+    except UNREADABLE:
         version = FREEZE_VERSION
     if version != FREEZE_VERSION:
         return _of_version(version)

@@ -19,9 +19,9 @@ class Histogram:
         self.total = 0.0
         self._counts = [0] * (len(self.bounds) + 1)
 
-    def observe(self, value: float) -> None:
-        self._counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
+    def observe(self, value: float, count: int = 1) -> None:
+        self._counts[bisect_left(self.bounds, value)] += count
+        self.total += value * count
 
     @property
     def count(self) -> int:

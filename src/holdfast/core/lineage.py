@@ -42,6 +42,11 @@ class Ancestor(
     until: Position
 
 
+def suspended_line(suspended: str) -> str:
+    """That the log gives nothing out, in words; empty where it does."""
+    return f"suspended since its {suspended}: `holdfast log resume`" if suspended else ""
+
+
 def log_at(log_id: str, lineage: tuple[Ancestor, ...], position: Position) -> str:
     """The log that wrote this position: an ancestor, or the one that is written now."""
     return next((a.log_id for a in lineage if position <= a.until), log_id)

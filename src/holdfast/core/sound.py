@@ -23,6 +23,7 @@ from holdfast.core.task import (
     Task,
     TaskState,
 )
+from holdfast.core.unreadable import UNREADABLE
 
 CELLS: Final = bytes([*range(8), ASIDE, KILLED_BY_LIMIT, GIVEN_UP, GIVEN_UP_UNPLACED])
 """Every value that the cell of a task may have."""
@@ -129,5 +130,5 @@ def strange_states(data: bytes) -> list[str]:
             for row in rows
             if len(row) > STATE_AT and row[STATE_AT] not in list(map(int, TaskState))
         ]
-    except (msgspec.DecodeError, LookupError, TypeError):
+    except (*UNREADABLE, LookupError, TypeError):
         return []

@@ -31,7 +31,13 @@ def _log_resumed(event: e.LogResumed, record: Record) -> Iterator[Action]:
     yield Action("log_resumed", LOG, {"suspended": event.suspended})
 
 
+def _repaired(event: e.Repaired, record: Record) -> Iterator[Action]:
+    for finding, deed in zip(event.findings, event.deeds, strict=True):
+        yield Action("repaired", LOG, {"finding": finding, "deed": deed})
+
+
 LINEAGE: Final[dict[type[e.Event], Renderer]] = {
     e.LogForked: _log_forked,
     e.LogResumed: _log_resumed,
+    e.Repaired: _repaired,
 }

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.core.unreadable import UNREADABLE
+
 Raw = list[Any]
 """An event as it was written: its name, then its values."""
 
@@ -56,7 +58,7 @@ def upcast(data: bytes) -> bytes | None:
     try:
         *envelope, events = msgspec.msgpack.decode(data)
         told = [new for event in events for new in _stepped(event)]
-    except (msgspec.DecodeError, ValueError, TypeError):
+    except (*UNREADABLE, ValueError, TypeError):
         return None
     return None if told == events else msgspec.msgpack.encode([*envelope, told])
 
@@ -73,7 +75,7 @@ def names_in(data: bytes) -> tuple[str, ...]:
     try:
         events = msgspec.msgpack.decode(data)[-1]
         return tuple(str(event[0]) for event in events)
-    except (msgspec.DecodeError, LookupError, TypeError):
+    except (*UNREADABLE, LookupError, TypeError):
         return ()
 
 
@@ -82,6 +84,6 @@ def opened_by(data: bytes) -> str:
     try:
         events = msgspec.msgpack.decode(data)[-1]
         found = [event[3] for event in events if event[0] == "LogOpened"]
-    except (msgspec.DecodeError, LookupError, TypeError):
+    except (*UNREADABLE, LookupError, TypeError):
         return ""
     return str(found[0]) if found else ""

@@ -33,7 +33,7 @@ def watch_from(state: State) -> Watch:
     """A watch that has seen everything up to this state."""
     watch = Watch()
     watch.position, watch.time, watch.epoch = state.position, state.time, state.epoch
-    watch.next_lease = state.next_lease
+    watch.next_lease, watch.suspended = state.next_lease, bool(state.suspended)
     watch.suspended = bool(state.suspended)
     for job in state.jobs.values():
         _remember(watch, state, job)

@@ -83,7 +83,7 @@ class Surroundings:
                 if stat.S_ISLNK(mode):
                     what = os.readlink(path)
                 else:
-                    what = path.read_text() if stat.S_ISREG(mode) else ""
+                    what = path.read_bytes().decode("latin-1") if stat.S_ISREG(mode) else ""
                 found[str(path.relative_to(self.top))] = (mode, what)
         return found
 

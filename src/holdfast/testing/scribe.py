@@ -136,6 +136,10 @@ class Scribe:
         if dice.random() < 0.5:
             world.file.close()
 
+    def close(self) -> None:
+        self._world.file.close()
+        os.close(self._notes)
+
     def _note(self) -> None:
         """What is noted was durable before: the note itself needs no more than this program's
         word, which outlives it in the memory of the machine."""

@@ -45,7 +45,8 @@ def any_command(world: World, dice: Random) -> c.Command:
     is_idle = not any(job.unfinished for job in world.state.jobs.values())
     kind = c.SubmitJob if is_idle and dice.random() < 0.7 else dice.choice(_WEIGHTED)
     command = command_of(kind, world, dice)
-    if dice.random() < 0.05:
+    # Whoever settles ties is the coordinator itself, which asks once and repeats no request.
+    if dice.random() < 0.05 and kind is not c.SettleTies:
         key, digest = f"r{dice.randrange(8)}", bytes([dice.randrange(2)])
         command = msgspec.structs.replace(command, request_key=key, request_digest=digest)
     return command
@@ -323,6 +324,7 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     o.RescheduleTasks: operations.reschedule,
     c.ForkLog: lineage.fork_log,
     c.ResumeLog: lineage.resume_log,
+    c.RecordRepair: lineage.record_repair,
     c.PurgeTasks: decided.purge_tasks,
     c.ForceTask: decided.force_task,
     c.RetryQuarantined: decided.retry_quarantined,

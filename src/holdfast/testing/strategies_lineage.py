@@ -26,3 +26,8 @@ def fork_log(world: World, dice: Random) -> c.Command:
 
 def resume_log(world: World, dice: Random) -> c.Command:
     return c.ResumeLog()
+
+
+def record_repair(world: World, dice: Random) -> c.Command:
+    count = dice.randrange(3)
+    return c.RecordRepair(findings=("it was broken",) * count, deeds=("it is whole",) * count)

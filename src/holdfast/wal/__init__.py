@@ -11,6 +11,7 @@ from holdfast.wal.errors import DiskFull, HistoryGone, LogDamaged, LogInUse, New
 from holdfast.wal.file import WAL_FOLDER, FileLog
 from holdfast.wal.folder import FolderReader, read_folder
 from holdfast.wal.frames import Edge, Frame, genesis
+from holdfast.wal.hint import bad_hint_slot
 from holdfast.wal.kept import KeptRecord, write_kept
 from holdfast.wal.log import Log
 from holdfast.wal.memory import MemoryLog
@@ -51,6 +52,7 @@ __all__ = [
     "Snapshot",
     "TornTail",
     "Wreckage",
+    "bad_hint_slot",
     "begin_log",
     "chain_from",
     "clear_leftovers",

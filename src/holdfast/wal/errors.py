@@ -28,8 +28,7 @@ class LogDamaged(OperatingError):
         folder = file.parent.parent
         super().__init__(
             f"{file} is damaged at byte {offset}: {why}. Nothing was changed. "
-            f"Run `holdfast log verify {quote(str(folder))}` to see how far the history is good, "
-            f"and `holdfast log salvage {quote(str(folder))} --dry-run` what can be saved."
+            f"Run `holdfast log verify {quote(str(folder))}` to see how far the history is good."
         )
 
 

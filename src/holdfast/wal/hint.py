@@ -189,3 +189,9 @@ class HintFile:
     def _put(self, slot: int, hint: Hint) -> None:
         write_all(self._disk, self._fd, hint.encode(), slot * SLOT_BYTES)
         self._disk.fdatasync(self._fd)
+
+
+def bad_hint_slot(disk: Disk, folder: Path) -> bool:
+    """Whether one of the two copies of what was acknowledged cannot be read. The next owner of the
+    log writes it again."""
+    return read_hint(disk, folder).other_is_bad

@@ -7,6 +7,7 @@ import httptools
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.unreadable import UNREADABLE
 from holdfast.wire.bodies import Problem
 from holdfast.wire.target import MSGPACK
 
@@ -116,7 +117,7 @@ def decoded(content: bytes, content_type: str, kind: type[T]) -> T:
 def rejection(heard: Heard) -> Rejected:
     try:
         problem = decoded(heard.content, heard.content_type, Problem)
-    except (msgspec.DecodeError, TypeError):
+    except (*UNREADABLE, TypeError):
         status = heard.status
         known = status in HTTPStatus.__members__.values()
         problem = Problem(

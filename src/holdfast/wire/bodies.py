@@ -144,6 +144,13 @@ class Reason(Body):
     reason: str = ""
 
 
+class Repairs(Body):
+    """Have what is wrong mended, or only said what would be done."""
+
+    dry_run: bool = False
+    reason: str = ""
+
+
 class Edits(Body):
     """Other terms for a job that has ended, under the names it was submitted with. What is left
     out stays as it was."""

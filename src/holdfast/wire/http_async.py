@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.unreadable import UNREADABLE
 from holdfast.wire.answers import AWAY, Broken, Rejected, decoded, rejection
 from holdfast.wire.connection import Connections
 from holdfast.wire.errors import Unreachable
@@ -47,7 +48,7 @@ class AsyncHttp:
             raise rejection(heard)
         try:
             return decoded(heard.content, heard.content_type, kind)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             why = f"what answered there is not a Holdfast server: {error}"
             raise Unreachable(self.server.url, why) from error
 

@@ -32,12 +32,12 @@ class WantedCases(Struct, frozen=True, kw_only=True):
         return not self.name or fnmatchcase(job.spec.name, self.name)
 
     def takes(self, why: str, mark: str, since: int, now: int) -> bool:
-        """Both instants are of the wall clock."""
+        """Both instants are of the wall clock. What nobody knows the age of is never old."""
         if self.reasons and why not in self.reasons:
             return False
         if self.fingerprint and not mark.startswith(self.fingerprint):
             return False
-        return not self.older_than_ms or now - since >= self.older_than_ms
+        return not self.older_than_ms or (since > 0 and now - since >= self.older_than_ms)
 
 
 def plain_mark(text: str) -> str:
@@ -66,8 +66,9 @@ def joined_groups(pages: Iterable[list[View]]) -> list[View]:
         known["count"] += group["count"]
         known["jobs"] += group["jobs"]
         known["names"] = list(dict.fromkeys([*known["names"], *group["names"]]))[:5]
-        known["first_at"] = min(known["first_at"], group["first_at"])
-        if group["last_at"] >= known["last_at"]:
+        firsts = filter(None, (known["first_at"], group["first_at"]))
+        known["first_at"] = min(firsts, default=None)
+        if (group["last_at"] or "") >= (known["last_at"] or ""):
             known["last_at"], known["sample"] = group["last_at"], group["sample"]
             known["error"] = group["error"]
     return sorted(found.values(), key=lambda group: (-group["count"], group["fingerprint"]))

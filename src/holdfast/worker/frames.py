@@ -36,6 +36,9 @@ COMMIT: Final = 10
 LEFT: Final = 11
 PROGRESS: Final = 12
 
+TO_PARENT: Final = frozenset((READY, OUTCOMES, WITHDRAWN, DOOM, COMMIT, LEFT, PROGRESS))
+FRAME_MAX: Final = 1 << 30
+
 HEAD: Final = struct.Struct("<IB")
 _ARRAY: Final = struct.Struct(">BI")
 _ARRAY_32: Final = 0xDD
@@ -135,8 +138,13 @@ def array_of(count: int, encoded: bytes) -> bytes:
     return _ARRAY.pack(_ARRAY_32, count) + encoded
 
 
+class Garbled(Exception):
+    """Bytes that no child of ours has sent by itself."""
+
+
 class Inbox:
-    """Bytes as they come from a socket, cut into frames. A frame cut short by a death is lost."""
+    """Bytes as they come from a socket, cut into frames. A frame cut short by a death is lost.
+    What cannot be a frame is `Garbled`, and so is everything after it."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -148,6 +156,8 @@ class Inbox:
         start = 0
         while len(self._bytes) - start >= HEAD.size:
             length, kind = HEAD.unpack_from(self._bytes, start)
+            if length > FRAME_MAX or kind not in TO_PARENT:
+                raise Garbled(f"a frame of kind {kind} and {length} bytes")
             end = start + HEAD.size + length
             if len(self._bytes) < end:
                 break

@@ -18,13 +18,13 @@ from typing import Final
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Run
 from holdfast.worker import frames
-from holdfast.worker.fates import crash_report, ending, fate_of
-from holdfast.worker.frames import Broke, Ran, array_of
+from holdfast.worker.fates import crash_report, ending
+from holdfast.worker.frames import Broke, Ran
+from holdfast.worker.garbled import blamed, fate, heard, unsent_on
 from holdfast.worker.guarding import Guardian
 from holdfast.worker.kept import KeptLane, balance, lanes_of, report_of
 from holdfast.worker.lanes import Aside, Entry, Outcome, failed, released
 from holdfast.worker.orders import Answer, Assign, Order, Recall, Retire, Stop
-from holdfast.worker.slate import NO_LEASE
 from holdfast.worker.warm import Start, WarmChild
 
 BARREN_MAX: Final = 3
@@ -191,29 +191,30 @@ class Keeper:
             child.push()
         if events & selectors.EVENT_READ:
             is_open = child.receive()
-            self._heed(lane, child)
-            if not is_open:
+            if not (self._heed(lane, child) and is_open):
                 # A child without its socket is of no use, even where it still lives.
                 self._bury(lane, child)
 
-    def _heed(self, lane: KeptLane, child: WarmChild) -> None:
-        for kind, body in child.notices():
-            if kind == frames.OUTCOMES:
-                outcomes = frames.decode_outcomes(body)
-                lane.learn(outcomes)
-                self._settle(lane, outcomes)
-            elif kind == frames.READY:
-                lane.is_ready = True
-            elif kind == frames.WITHDRAWN:
-                withdrawn = frames.decode_withdrawn(body)
-                self._take_back(lane, withdrawn.asked, withdrawn.taken)
-            elif kind in frames.ASIDES:
-                self.asides.append(lane.hear(kind, body))
-                self._has_news = True
-            elif kind == frames.DOOM:
-                doom = frames.decode_doom(body)
-                self._give_back(lane, doom.lease_id)
-                self._despair(doom.kind, doom.message)
+    def _heed(self, lane: KeptLane, child: WarmChild) -> bool:
+        return heard(child, lambda kind, body: self._take_word(lane, kind, body))
+
+    def _take_word(self, lane: KeptLane, kind: int, body: bytes) -> None:
+        if kind == frames.OUTCOMES:
+            outcomes = frames.decode_outcomes(body)
+            lane.learn(outcomes)
+            self._settle(lane, outcomes)
+        elif kind == frames.READY:
+            lane.is_ready = True
+        elif kind == frames.WITHDRAWN:
+            withdrawn = frames.decode_withdrawn(body)
+            self._take_back(lane, withdrawn.asked, withdrawn.taken)
+        elif kind in frames.ASIDES:
+            self.asides.append(lane.hear(kind, body))
+            self._has_news = True
+        elif kind == frames.DOOM:
+            doom = frames.decode_doom(body)
+            self._give_back(lane, doom.lease_id)
+            self._despair(doom.kind, doom.message)
 
     def _settle(self, lane: KeptLane, outcomes: list[Ran | Broke]) -> None:
         """Pass on how tasks ended. What a death made the child say twice is heard once."""
@@ -284,9 +285,8 @@ class Keeper:
         code = child.bury()
         self._guardian.forget(child.pid)
         self._heed(lane, child)
-        count, unsent = lane.slate.unsent()
-        self._settle(lane, frames.decode_outcomes(array_of(count, unsent)))
-        self._judge(lane, code)
+        self._settle(lane, unsent_on(lane.slate))
+        self._judge(lane, code, is_garbled=child.is_garbled)
         for lease_id in reversed(list(lane.inside)):
             self._give_back(lane, lease_id)
         was_of_use = lane.has_run or lane.is_leaving or lane.kill_at is not None
@@ -298,11 +298,10 @@ class Keeper:
         if not was_of_use and (had_work or not was_ready):
             self._count_barren(lane, ending(code))
 
-    def _judge(self, lane: KeptLane, code: int) -> None:
+    def _judge(self, lane: KeptLane, code: int, *, is_garbled: bool) -> None:
         """Name the task that was running, if one was, and say what became of it."""
-        lease, since_ns = lane.slate.named()
-        crash = crash_report(lane.crash)
-        entry = lane.inside.pop(LeaseId(lease), None) if lease != NO_LEASE else None
+        since_ns, crash = lane.slate.named()[1], crash_report(lane.crash)
+        entry = blamed(lane.slate, lane.inside, is_garbled=is_garbled)
         lane.note_last_output(entry)
         if entry is None:
             return
@@ -311,8 +310,9 @@ class Keeper:
             # We ended it ourselves: nobody's fault, and where it was unwanted, nobody asks.
             self.outcomes.append(released(entry, started=True))
         else:
+            since_ns = time.monotonic_ns() if is_garbled else since_ns
             ran_ms = (time.monotonic_ns() - since_ns) // 1_000_000
-            reason, trouble = fate_of(code, crash)
+            reason, trouble = fate(code, crash, is_garbled=is_garbled)
             self.outcomes.append(failed(entry, ran_ms, trouble, reason))
         self._forget(lane, entry[1].lease_id)
         self._has_news = True

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from holdfast.core.ids import WorkerId
 from holdfast.core.spec import STOP
+from holdfast.core.unreadable import UNREADABLE
 from holdfast.wire.bodies import Command
 from holdfast.wire.exchange import Item, Run
 from holdfast.worker.bearings import bearings
@@ -91,7 +92,7 @@ class Surroundings:
         """Everything this attempt needs, or `Unprepared`."""
         try:
             command = _DECODE(item.payload)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Unprepared(f"the payload is not a command: {error}") from None
         if not command.argv:
             raise Unprepared("the command names no program")

@@ -67,6 +67,7 @@ class WarmChild:
         # Tells of the death even when a grandchild keeps the socket open.
         self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
         self._inbox = Inbox()
+        self.is_garbled = False
         self._unsent = bytearray()
         words = [os.fsencode(str(word)) for word in sys.argv]
         is_captured = outputs is not None

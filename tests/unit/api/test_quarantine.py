@@ -129,8 +129,10 @@ def test_a_retry_is_a_canary_first_and_then_all_that_are_alike(inside):
         body = {"fingerprint": f"fp:{mark}", "reason": "it works"}
         assert (await house.post("/quarantine/retry", body)).value["retried"] == 2
         assert (await house.get("/quarantine/stats")).value["by_reason"] == {"timeout": 1}
-        newest = (await house.get("/transactions?limit=1")).value["transactions"][-1]
-        assert (newest["command"], newest["reason"]) == ("RetryQuarantined", "it works")
+        newest = (await house.get("/transactions?limit=3")).value["transactions"]
+        commands = [told["command"] for told in newest]
+        assert commands == ["BeginOperation", "RetryQuarantined", "EndOperation"]
+        assert newest[1]["reason"] == "it works"
 
     inside(story)
 
@@ -195,5 +197,22 @@ def test_a_task_is_forced_by_an_operator_for_a_reason(inside):
         history = (await house.get(f"/tasks/{job}/0/history")).value["transactions"]
         forced = [a for t in history for a in t["actions"] if a["action"] == "task_forced"]
         assert [a["details"]["reason"] for a in forced] == ["look at it first"]
+
+    inside(story)
+
+
+def test_a_retry_is_an_operation_that_can_be_undone_while_nothing_has_begun(inside):
+    async def story(house):
+        job, number = await failed(house, BROKEN.format(1), BROKEN.format(2), BROKEN.format(3))
+        told = (await house.post("/quarantine/retry", {"every": True})).value
+        shown = (await house.get(f"/operations/{told['operation']}")).value
+        assert (shown["verb"], shown["outcomes"]["tasks"]) == ("retry_tasks", 3)
+        await house.exchange(number)
+        undone = (await house.post(f"/operations/{told['operation']}/undo", {})).value
+        assert undone["outcomes"]["tasks"] == 1
+        assert undone["outcomes"]["started"] == 2
+        left = (await house.get("/quarantine")).value["tasks"]
+        assert [view["reason"] for view in left] == ["operator"]
+        assert left[0]["job_id"] == job
 
     inside(story)

@@ -83,6 +83,15 @@ def test_a_file_is_verified_alone_and_against_the_log(run, folder: Path, tmp_pat
         assert json.loads(done.out)["ok"] is True
 
 
+def test_an_export_that_fails_leaves_the_former_file(run, folder: Path, tmp_path: Path) -> None:
+    file = exported(run, folder, tmp_path / "trail.jsonl")
+    before = file.read_bytes()
+    assert run("audit", "export", file, "--data", tmp_path / "no").code != 0
+    assert file.read_bytes() == before
+    assert [path.name for path in tmp_path.glob(".trail*")] == []
+    assert run("audit", "export", "--data", folder).out.encode() == before
+
+
 def test_an_edit_ends_with_1_and_names_the_line(run, folder: Path, tmp_path: Path) -> None:
     file = exported(run, folder, tmp_path / "trail.jsonl")
     lines = file.read_bytes().splitlines(keepends=True)

@@ -1,6 +1,7 @@
 """`holdfast doctor`: every finding is true, and what is not good has a command to type next."""
 
 import json
+import os
 import socket
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -247,3 +248,43 @@ def test_a_disk_without_room_is_told(run, played, short, state, code):
     told = doctored(run, played, disk={**DISK, "short": short})
     assert (told["room"]["state"], told[""]) == (state, code)
     assert "3.0 GiB" in told["room"]["told"] or "3Gi" in told["room"]["told"]
+
+
+def a_folder(path: Path) -> Path:
+    """A log with what a maker of snapshots left behind when it died, long ago."""
+    with holdfast.open(path):
+        pass
+    half = path / "snapshots" / "00000000000000000099.tmp"
+    half.parent.mkdir(exist_ok=True)
+    half.write_bytes(b"half")
+    os.utime(half, (10**9, 10**9))
+    return half
+
+
+def test_001_05_a_folder_is_repaired_after_a_look_and_a_yes(run, tmp_path):
+    half = a_folder(tmp_path / "state")
+    where = ("--data", str(tmp_path / "state"))
+    looked = run("doctor", *where, "--repair", "--dry-run", "-o", "json")
+    (found,) = json.loads(looked.out)["repairs"]
+    assert (looked.code, found["kind"], found["deed"]) == (0, "leftover", "remove it")
+    assert half.exists()
+    refused = run("doctor", *where, "--repair")
+    assert (refused.code, half.exists()) == (2, True)
+    assert "add --yes if that is meant" in refused.err
+    mended = run("doctor", *where, "--repair", "--yes", "--reason", "tidy", "-o", "json")
+    assert mended.code == 0
+    assert json.loads(mended.out)["repairs"][0]["deed"] == "it was removed"
+    assert not half.exists()
+    told = run("transactions", *where, "-o", "json")
+    (record,) = [
+        each for each in json.loads(told.out)["transactions"] if each["command"] == "RecordRepair"
+    ]
+    assert record["reason"] == "tidy"
+    assert record["actions"][0]["action"] == "repaired"
+    again = run("doctor", *where, "--repair", "--yes")
+    assert "nothing to mend" in again.err
+
+
+def test_words_that_go_with_repair_are_refused_without_it(run):
+    told = run("doctor", "--dry-run")
+    assert (told.code, "go with --repair" in told.err) == (2, True)

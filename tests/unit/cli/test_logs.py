@@ -117,7 +117,8 @@ def test_history_that_cannot_be_told_is_refused(run, write, story: World) -> Non
     assert "after position 20: " in done.err
     assert "TasksCompleted" in done.err
     verdict = json.loads(done.out)
-    assert (verdict["last_position"], verdict["violations"]) == (20, [])
+    assert verdict["last_position"] == 20
+    assert verdict["violations"][0].startswith("C1 1/0")
     assert verdict["state_hash"] == story.fingerprint()
 
 

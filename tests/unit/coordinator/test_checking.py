@@ -1,6 +1,7 @@
 """The check of a folder: what it sets out from, what it compares, and what it says."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,66 +15,15 @@ from holdfast.coordinator.errands import do
 from holdfast.coordinator.recovery import recover
 from holdfast.coordinator.settings import STOP, Settings
 from holdfast.coordinator.verify import verify_folder
-from holdfast.core.freeze import fingerprint, freeze
-from holdfast.core.record import decode_record
+from holdfast.core.freeze import fingerprint
 from holdfast.core.tally import tally
 from holdfast.testing.world import World
-from holdfast.wal import FileLog, LogDamaged, RealDisk, write_snapshot
+from holdfast.wal import FileLog, LogDamaged
 
 SEGMENT_BYTES = 16 * 1024
 EARLY, LATE = 40, 80
 
-
-@pytest.fixture
-def world() -> World:
-    world = World()
-    for number in range(1, 31):
-        world.submit("", items=(bytes(400), b""))
-        (lease,) = world.grant(str(number), 0)
-        world.start(str(number), 0, lease)
-        world.commit(str(number), 0, lease)
-    return world
-
-
-@pytest.fixture
-def folder(tmp_path: Path, world: World) -> Path:
-    log = FileLog.open(tmp_path / "state", segment_bytes=SEGMENT_BYTES)
-    for first in range(0, len(world.log), 20):
-        frame = world.log[first : first + 20]
-        at = decode_record(frame[-1]).at
-        log.append(frame, at=at, wall=at)
-        log.sync()
-    log.close()
-    return tmp_path / "state"
-
-
-def snap(folder: Path, world: World, position: int, **lies: Any) -> Path:
-    """A snapshot that a real writer wrote, of a state that may be a lie."""
-    state = world.replayed(position)
-    for name, value in lies.items():
-        setattr(state, name, value)
-    log = FileLog.open(folder, segment_bytes=SEGMENT_BYTES)
-    chain = log.chain_after(position) or b""
-    path = write_snapshot(
-        RealDisk(), folder, position, chain, log.log_id, [freeze(state)],
-        fingerprint(state).encode(),
-    )  # fmt: skip
-    log.close()
-    return path
-
-
-def unsound(folder: Path, world: World, position: int) -> Path:
-    """A well-made snapshot with one job in it twice."""
-    rows = list(msgspec.msgpack.decode(freeze(world.replayed(position))))
-    rows[10].append(list(rows[10][0]))
-    rows[9] += rows[9][:4]
-    log = FileLog.open(folder, segment_bytes=SEGMENT_BYTES)
-    chain = log.chain_after(position) or b""
-    path = write_snapshot(
-        RealDisk(), folder, position, chain, log.log_id, [msgspec.msgpack.encode(rows)], b"0" * 32
-    )
-    log.close()
-    return path
+Snap = Callable[..., Path]
 
 
 def drop(folder: Path, before: int) -> None:
@@ -83,12 +33,12 @@ def drop(folder: Path, before: int) -> None:
 
 
 def test_a_good_folder_has_no_violations_with_and_without_snapshots(
-    folder: Path, world: World
+    folder: Path, world: World, snap: Snap
 ) -> None:
     bare = check_folder(Check(str(folder)))
     assert (bare.position, bare.since, bare.violations) == (len(world.log), 0, ())
     for position in (EARLY, LATE):
-        snap(folder, world, position)
+        snap(position)
     covered = check_folder(Check(str(folder), len(world.log), tally(world.state)))
     assert (covered.position, covered.since, covered.violations) == (len(world.log), EARLY, ())
     earlier = check_folder(Check(str(folder), LATE + 5))
@@ -101,9 +51,11 @@ def test_the_answer_travels_between_the_processes(folder: Path, world: World) ->
     assert told["violations"] == []
 
 
-def test_a_snapshot_that_holds_another_state_is_named(folder: Path, world: World) -> None:
-    snap(folder, world, EARLY)
-    path = snap(folder, world, LATE, next_job=1_000)
+def test_a_snapshot_that_holds_another_state_is_named(
+    folder: Path, world: World, snap: Snap
+) -> None:
+    snap(EARLY)
+    path = snap(LATE, next_job=1_000)
     (violation,) = check_folder(Check(str(folder))).violations
     assert violation == f"L5 {path.name}: it does not hold the state it claims"
 
@@ -114,8 +66,10 @@ def test_memory_that_has_parted_from_the_log_is_named(folder: Path, world: World
     assert violation == "L4 memory: it counts 31 jobs and the log tells 30"
 
 
-def test_history_that_cannot_be_is_named_by_the_watch(folder: Path, world: World) -> None:
-    snap(folder, world, EARLY, next_lease=500)
+def test_history_that_cannot_be_is_named_by_the_watch(
+    folder: Path, world: World, snap: Snap
+) -> None:
+    snap(EARLY, next_lease=500)
     found = check_folder(Check(str(folder))).violations
     assert found[0].startswith("S3 11: lease 11 was given before 500"), found
     assert found[-1] == "L4 replay: lease 11 was granted twice"
@@ -123,10 +77,10 @@ def test_history_that_cannot_be_is_named_by_the_watch(folder: Path, world: World
 
 
 def test_001_58_an_unsound_snapshot_is_passed_over_where_the_log_covers(
-    folder: Path, world: World, caplog: pytest.LogCaptureFixture
+    folder: Path, world: World, caplog: pytest.LogCaptureFixture, snap: Snap, unsound: Snap
 ) -> None:
-    snap(folder, world, EARLY)
-    path = unsound(folder, world, LATE)
+    snap(EARLY)
+    path = unsound(LATE)
     log = FileLog.open(folder)
     state = recover(log, folder)
     log.close()
@@ -141,9 +95,9 @@ def test_001_58_an_unsound_snapshot_is_passed_over_where_the_log_covers(
 
 
 def test_001_61_nothing_is_opened_where_only_an_unsound_snapshot_covers(
-    folder: Path, world: World
+    folder: Path, world: World, unsound: Snap
 ) -> None:
-    unsound(folder, world, LATE)
+    unsound(LATE)
     drop(folder, LATE)
     log = FileLog.open(folder)
     assert log.oldest > 1

@@ -11,8 +11,11 @@ from holdfast.core import commands as c
 from holdfast.core.decision import Refused
 from holdfast.core.ids import Index, JobId
 from holdfast.testing.clock import ManualClock, SeededDice
+from holdfast.testing.owing import COURIER, SPEC, TERM_MS, a_service, pass_time
+from holdfast.testing.post import Post
 from holdfast.testing.service import Service
 from holdfast.testing.world import PLAIN
+from holdfast.wire.exchange import Done
 
 
 @pytest.fixture
@@ -107,3 +110,30 @@ def test_notes_that_cannot_be_written_harm_nobody(tmp_path):
     assert notes.note(nonsense(1))
     notes.close()
     assert list(refusals_in(tmp_path / "gone")) == []
+
+
+def test_a_late_report_is_a_refusal_told_once_a_second_and_a_repeat_is_none(tmp_path, caplog):
+    service = a_service()
+    service.coordinator.refusing.notes = RefusalNotes(tmp_path)
+    service.do(c.SubmitJob(spec=SPEC, items=(b"",)))
+    first, second = Post(service, name="first"), Post(service, name="second")
+    (run,) = first.hear(hello=COURIER).runs
+    late = Done(run.job_id, Index(0), run.items[0].lease_id, 1, b"late")
+    pass_time(service, TERM_MS + 1)
+    (run,) = second.hear(hello=COURIER).runs
+    good = Done(run.job_id, Index(0), run.items[0].lease_id, 1, b"good")
+    position = service.coordinator.state.position
+    with caplog.at_level(logging.INFO, "holdfast"):
+        for _ in range(3):
+            first.hear(done=(late,))
+    second.hear(done=(good,))
+    second.hear(done=(good,))
+    found = noted(service, tmp_path)
+    assert [(r.subject, r.source, r.target, r.code) for r in found] == [
+        ("1/0", "LEASED", "SUCCEEDED", "lease_lost")
+    ] * 3
+    assert {r.actor for r in found} == {"worker:first"}
+    assert [line.event for line in caplog.records] == ["lease_lost"]
+    assert service.coordinator.refusals["lease_lost"] == 3
+    assert service.coordinator.refusing.repeats["CommitTasks"] == 1
+    assert position < service.coordinator.state.position

@@ -8,6 +8,7 @@ import pytest
 from holdfast.coordinator.room import PENDING_BYTES, SLOW_MS, Room, Space, marks_of
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.shortage import GROWS, MESSAGES, NEEDED, refusal
+from holdfast.coordinator.taking import Ground, take_folder
 from holdfast.core import commands as c
 from holdfast.core import commands_schedules as s
 from holdfast.core.decision import Accepted, Reason, Refused
@@ -17,7 +18,7 @@ from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.disks import FaultyDisk
 from holdfast.testing.post import Post
 from holdfast.testing.service import Service
-from holdfast.wal import Ballast
+from holdfast.wal import Ballast, DiskFull
 from holdfast.wire.exchange import Done, Started
 
 SPEC = JobSpec(name="work", kind="function", target="work")
@@ -204,6 +205,29 @@ def test_a_ballast_that_does_not_fit_is_given_back_whole() -> None:
     assert not ballast.hold()
     assert not disk.exists(ballast.path)
     assert not ballast.let_go()
+
+
+def test_a_start_that_finds_no_room_at_all_lets_go_of_the_ballast() -> None:
+    disk, folder = FaultyDisk(), Path("/data")
+    ground = Ground(disk=disk, segment_bytes=8 * 1024)
+    take_folder(folder, term_ms=0, ground=ground).log.close()
+    ballast = Ballast(disk, folder, size=MIB)
+    assert ballast.hold()
+    disk.capacity = disk.used
+    starts = 0
+    while ballast.is_held():
+        # Each is recorded, so what is left of the segment is used up soon.
+        take_folder(folder, term_ms=0, ground=ground).log.close()
+        starts += 1
+        assert starts < 100
+    disk.capacity = disk.used
+
+    def start_often() -> None:
+        for _ in range(100):
+            take_folder(folder, term_ms=0, ground=ground).log.close()
+
+    with pytest.raises(DiskFull):
+        start_often()
 
 
 def test_every_command_is_judged_and_no_command_is_of_two_kinds() -> None:

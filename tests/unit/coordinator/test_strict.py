@@ -93,6 +93,12 @@ def test_the_same_request_heard_again_is_answered_again_however_strict(service, 
     assert again.events == ()
 
 
+def test_what_is_done_on_behalf_of_many_is_not_a_caller(service, tell):
+    service.coordinator.refusing.strict = True
+    assert isinstance(tell(SUBMIT), Accepted)
+    assert isinstance(tell(SUBMIT, strict=False), Accepted)
+
+
 def test_what_is_new_is_done_however_strict(tell):
     assert isinstance(tell(SUBMIT, strict=True), Accepted)
     assert isinstance(tell(c.KillJob(job_id=JOB, reason="no"), strict=True), Accepted)

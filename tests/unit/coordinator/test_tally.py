@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from holdfast.coordinator.durations import Durations
 from holdfast.coordinator.tally import BY_LENGTH, Tally
 from holdfast.core.apply import apply
-from holdfast.core.commands import RetryTasks
-from holdfast.core.ids import JobId, Position
+from holdfast.core.commands import CommitTasks, RetryTasks
+from holdfast.core.ids import Index, JobId, Position, WorkerId
 from holdfast.core.moves import TELLERS, moves_of
 from holdfast.core.record import decode_record
+from holdfast.core.reports import Done
 from holdfast.core.state import State
 from holdfast.testing.histories import a_history
 from holdfast.testing.world import MAIL, PLAIN, World
@@ -82,3 +83,17 @@ def test_a_task_that_was_sent_back_waits_from_then_on():
     told = measured(world)
     assert told["QUARANTINED"] == (1, 60.0)
     assert told["WAITING"] == (2, 3.0)
+
+
+def test_of_a_record_with_very_many_events_a_share_stands_for_all():
+    world = World()
+    reports = []
+    for number in range(140):
+        world.submit(f"j{number}")
+        (lease,) = world.grant(f"j{number}")
+        reports.append(Done(JobId(f"j{number}"), Index(0), lease, 0, b"", (), None))
+    world.sleep(2_000)
+    world.do(CommitTasks(worker=WorkerId("w"), incarnation=1, done=tuple(reports)))
+    told = measured(world)
+    assert told["LEASED"] == (140, 280.0)
+    assert told["RUNNING"][0] == 140

@@ -171,8 +171,7 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
     ),
     e.CircuitHalfOpened: lambda _: e.CircuitHalfOpened(kind="function", name="work", cause=""),
     e.CircuitProbed: lambda _: e.CircuitProbed(
-        kind="function", name="work", job_id=JOB, index=Index(0), lease_id=LeaseId(1)
-    ),
+        kind="function", name="work", job_id=JOB, index=Index(0), lease_id=LeaseId(1)),
     e.CircuitClosed: lambda _: e.CircuitClosed(kind="function", name="work", cause=""),
     e.LogForked: lambda s: e.LogForked(
         log_id="fork", origin="log", at_position=s.world.state.position, head=b"",
@@ -180,6 +179,7 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
         next_lease=LeaseId(1), next_job=1,
     ),
     e.LogResumed: lambda _: e.LogResumed(suspended="fork"),
+    e.Repaired: lambda _: e.Repaired(findings=("broken",), deeds=("mended",)),
     e.RequestNoted: lambda _: e.RequestNoted(key="r1", digest=b""),
     e.RequestsForgotten: lambda _: e.RequestsForgotten(keys=("no such request",)),
     e.WorkerCordoned: lambda _: e.WorkerCordoned(worker=WORKER, reason=""),

@@ -12,9 +12,10 @@ from typing import Final
 import msgspec
 
 from holdfast.testing.sim.coverage import Summary
+from holdfast.testing.sim.outcome import Outcome
 from holdfast.testing.sim.plan import drawn
 from holdfast.testing.sim.shrink import smallest
-from holdfast.testing.sim.simulation import Outcome, simulate
+from holdfast.testing.sim.simulation import simulate
 from holdfast.testing.sim.swarm import CHOICES, MIXED, mode_of, run
 
 HOUR_MS: Final = 3_600_000

@@ -49,6 +49,7 @@ class Auditor:
         self._decided_us: dict[int, int] = {}
         self._renewed_us: dict[int, int] = {}
         self._chain = b""
+        self._back_us = 0
         self._checked: tuple[int, int] = (0, 0)
         self._noted = 0
         self._requested: dict[str, int] = {}
@@ -63,6 +64,11 @@ class Auditor:
         for position in range(self._noted + 1, state.position + 1):
             self._decided_us[position] = now_us
         self._noted = state.position
+
+    def came_back(self, now_us: int, away_us: int) -> None:
+        """The coordinator was frozen for so long and goes on."""
+        if away_us * 3 > self._term_us:
+            self._back_us = now_us
 
     def check(self, server: Server) -> None:
         """Everything that must hold of a state, if it is another one than the last time."""
@@ -174,7 +180,8 @@ class Auditor:
             since = self._renewed_us.get(end.lease_id)
             if end.reason != "lease_expired" or since is None or not at_us:
                 continue
-            lived = at_us - since
+            # Nobody could renew while the coordinator was away: that starts the term anew.
+            lived = at_us - max(since, self._back_us)
             if lived < self._term_us * LEAST_PART - ROUNDING_US:
                 self.troubles.append(
                     f"S7: lease {end.lease_id} of {event.job_id}/{end.index} ended "

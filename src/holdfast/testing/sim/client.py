@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from holdfast.core import commands as c
+from holdfast.core import commands_decided as d
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import Index, JobId, WorkerId
-from holdfast.core.spec import STOP, CircuitPolicy, JobSpec, RetryBudget, RetryPolicy
+from holdfast.core.spec import NO_LIMIT, STOP, CircuitPolicy, JobSpec, RetryBudget, RetryPolicy
 from holdfast.testing.sim.agenda import Agenda
 from holdfast.testing.sim.machines import Process
 from holdfast.testing.sim.network import Network
@@ -23,6 +24,8 @@ from holdfast.testing.sim.server import Asked, Told
 
 ANSWER_S: Final = 10.0
 LOOK: Final = "look"
+TARGETS: Final = ("WAITING", "QUARANTINED", "KILLED", "UNSCHEDULABLE")
+"""Where a task may be forced to, as far as the invariants allow."""
 
 
 class Op(Struct):
@@ -85,7 +88,7 @@ class Client:
         self.is_over = True
 
     async def _sleep(self, seconds: float) -> None:
-        await asyncio.sleep(min(seconds, 60.0))
+        await asyncio.sleep(min(seconds, 0.5 if self.is_calm else 60.0))
 
     async def _submit(self, number: int) -> None:
         count = self._dice.choice((1, 1, 3, 8, 20))
@@ -115,21 +118,34 @@ class Client:
         job_id = self._dice.choice(list(self.jobs))
         index = Index(self._dice.randrange(self.jobs[job_id]))
         worker = WorkerId(f"w{self._dice.randrange(self._scenario.workers)}")
+        which: dict[str, Any] = {"job_id": job_id, "indices": (index,)}
+        one: dict[str, Any] = {"job_id": job_id, "index": index}
         wishes: list[tuple[str, str, c.Command]] = [
-            ("kill_tasks", job_id, c.KillTasks(job_id=job_id, indices=(index,))),
+            ("kill_tasks", job_id, c.KillTasks(**which)),
+            ("retry", job_id, c.RetryTasks(job_id=job_id)),
             ("retry", job_id, c.RetryTasks(job_id=job_id)),
             ("reschedule", job_id, c.RescheduleTask(
-                job_id=job_id, index=index, delay_ms=self._dice.randrange(9_000))),
+                **one, delay_ms=self._dice.randrange(9_000))),
+            ("set_aside", job_id, d.SetAside(**which, note="looked at")),
+            ("purge", job_id, d.PurgeTasks(**which, reason="given up")),
+            ("force", job_id, d.ForceTask(
+                **one, target=self._dice.choice(TARGETS), reason="looked at")),
         ]  # fmt: skip
-        if self._dice.random() < 0.1:
+        if self._dice.random() < 0.05:
             wishes = [("kill_job", job_id, c.KillJob(job_id=job_id, reason="no more"))]
-        if self._dice.random() < 0.1:
-            wishes = [("cordon", worker, c.CordonWorker(worker=worker, reason="looked at"))]
+        elif self._dice.random() < 0.2:
+            wishes = [
+                ("cordon", worker, c.CordonWorker(worker=worker, reason="looked at")),
+                ("pause", "default", c.PauseQueue(queue="default", reason="looked at")),
+            ]
         kind, subject, command = self._dice.choice(wishes)
         await self._ask(kind, subject, command)
-        if kind == "cordon":
+        if kind in ("cordon", "pause"):
             await self._sleep(self._dice.random() * 5)
-            await self._ask("uncordon", worker, c.UncordonWorker(worker=worker))
+            back: c.Command = c.UncordonWorker(worker=worker)
+            if kind == "pause":
+                back = c.ResumeQueue(queue="default")
+            await self._ask(f"un{kind}", subject, back)
 
     async def _look(self) -> None:
         if self.jobs:
@@ -169,7 +185,8 @@ def a_spec(dice: Random) -> JobSpec:
         name="work", kind="function", target="work",
         retries=dice.choice((0, 1, 3)), max_losses=dice.choice((1, 10, 1_000)), retry=retry,
         on_disconnect=dice.choice(("", STOP)), priority=dice.choice((0, 0, 3)),
-        max_parallel=dice.choice((0, 0, 2)),
+        max_parallel=dice.choice((0, 0, 2)), max_failed_tasks=dice.choice((NO_LIMIT, NO_LIMIT, 0)),
+        schedule_timeout_ms=dice.choice((0, 0, 0, 5_000)), timeout_ms=dice.choice((0, 0, 3_000)),
         circuit=CircuitPolicy(*dice.choice(((), (), (2, 3_000)))),
         retry_budget=RetryBudget(*dice.choice(((), (), (2, 10_000)))),
     )  # fmt: skip

@@ -131,7 +131,8 @@ class Process:
     def end(self) -> None:
         """It is gone from this moment on; its own code hears of it only to tidy up in memory."""
         self.is_alive = False
-        self._ready.clear()
+        # Only tasks are stepped once more, to be told that it is over.
+        self._ready = deque(handle for handle in self._ready if _is_step(handle.callback))
         for task in list(self._tasks):
             task.cancel()
         self._run_ready()
@@ -242,6 +243,12 @@ class Process:
                     handle.callback(*handle.arguments)
         finally:
             events._set_running_loop(None)
+
+
+def _is_step(callback: Callable[..., object]) -> bool:
+    """Whether this goes on with a task, or begins it."""
+    owner = getattr(callback, "__self__", None)
+    return isinstance(owner, asyncio.Task) or type(callback).__name__.startswith("Task")
 
 
 def _nothing() -> None:

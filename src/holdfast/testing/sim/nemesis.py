@@ -33,6 +33,8 @@ class Victim(Protocol):
 
     def end_server(self, error: BaseException) -> None: ...
 
+    def thawed(self, server: Server, away_us: int) -> None: ...
+
     def retire_server(self) -> None: ...
 
     def replace_worker(self, worker: Worker, after_ms: int) -> None: ...
@@ -46,8 +48,9 @@ class Moments:
     """The named moments of the coordinator, and what is to happen at the next of each.
     `reached` counts them all."""
 
-    def __init__(self, fired: Callable[[str], None]) -> None:
+    def __init__(self, fired: Callable[[str], None], disk: FaultyDisk) -> None:
         self.reached: dict[str, int] = {}
+        self._disk = disk
         self.armed: dict[str, BaseException] = {}
         self._fired = fired
 
@@ -56,7 +59,10 @@ class Moments:
         if self.armed:
             end = self.armed.pop(point, None)
             if end is not None:
-                self._fired(f"{'kill' if isinstance(end, Killed) else 'power'} at {point}")
+                is_power = not isinstance(end, Killed)
+                self._fired(f"{'power' if is_power else 'kill'} at {point}")
+                # Nobody tidies up on the way out: whatever is tried, the disk does not move.
+                self._disk.is_off, self._disk.crash_is_power = True, is_power
                 raise end
 
 
@@ -172,9 +178,11 @@ class Nemesis:
         self._end(fault, CrashNow())
 
     def freeze_server(self, fault: Fault) -> None:
-        if self._victim.server is not None:
+        server = self._victim.server
+        if server is not None:
             self._victim.fired(fault.kind)
-            self._victim.server.process.freeze(fault.ms * MILLI)
+            server.process.freeze(fault.ms * MILLI)
+            self._for(fault, lambda: self._victim.thawed(server, fault.ms * MILLI))
 
     def retire_server(self, fault: Fault) -> None:
         if self._victim.server is not None:

@@ -106,7 +106,9 @@ def judge_history(history: Iterable[Op], audit: Auditor) -> list[str]:
         is_new = op.kind in ("submit", "add", "seal")
         if op.told is not None and not op.told.code and not positions and is_new:
             troubles.append(f"{op.kind} {op.key} was acknowledged and is nowhere recorded")
-        if positions:
+        # What was so already may be asked for again by a copy that comes late, to a server that
+        # was started since and does not remember.
+        if positions and not (op.told is not None and op.told.is_idle):
             placed.append((op, positions[0]))
             if op.told is not None and positions[0] > op.until:
                 troubles.append(

@@ -16,7 +16,8 @@ from holdfast.coordinator.points import POINTS
 SAFETY, LIVENESS = "safety", "liveness"
 MODES: Final = (SAFETY, LIVENESS)
 TERMS_MS: Final = (1_000, 3_000, 10_000, 15_000, 30_000)
-ENDS: Final = ("kill", "power")
+WILD_MS: Final = (30_000, 60_000, 120_000, 240_000, 600_000, 1_200_000)
+"""How long a storm lasts: six minutes on average."""
 
 
 class Fault(Struct, frozen=True):
@@ -105,7 +106,7 @@ class Scenario(Struct, frozen=True):
 def drawn(seed: int, mode: str = SAFETY, only: Iterable[int] | None = None) -> Scenario:
     """The scenario of a seed; with `only`, of its faults those with these numbers."""
     dice = Random(f"plan:{mode}:{seed}")
-    wild_ms = dice.choice((30_000, 60_000, 120_000, 240_000, 600_000))
+    wild_ms = dice.choice(WILD_MS)
     kinds = tuple(kind for kind in KINDS if dice.random() < dice.choice((0.15, 0.4, 0.8)))
     faults = _faults(dice, kinds, wild_ms)
     if only is not None:
@@ -145,10 +146,10 @@ def _faults(dice: Random, kinds: tuple[str, ...], wild_ms: int) -> list[Fault]:
         while at < wild_ms:
             drawn.append((int(at), kind))
             at += dice.expovariate(1 / gap_ms)
-    return [_fault(dice, number, *each) for number, each in enumerate(sorted(drawn))]
+    return [_fault(dice, wild_ms, number, *each) for number, each in enumerate(sorted(drawn))]
 
 
-def _fault(dice: Random, number: int, at_ms: int, kind: str) -> Fault:
+def _fault(dice: Random, wild_ms: int, number: int, at_ms: int, kind: str) -> Fault:
     spans = KINDS[kind]
     ms = dice.randint(spans.shortest_ms, spans.longest_ms)
     if dice.random() < 0.5:
@@ -156,4 +157,6 @@ def _fault(dice: Random, number: int, at_ms: int, kind: str) -> Fault:
         ms = dice.randint(spans.shortest_ms, max(spans.shortest_ms, ms // 10))
     point = dice.choice(list(POINTS)) if kind.endswith("_at_point") else ""
     share = dice.choice((0.05, 0.2, 0.5))
+    # Whatever lasts is over when the storm is.
+    ms = min(ms, wild_ms - at_ms)
     return Fault(number, at_ms, kind, dice.randrange(1 << 30), ms, share, point)

@@ -55,11 +55,12 @@ class Asked(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """What it is told. `code` is why not; `answer` is the job's name, or how its tasks stand."""
+    """What it is told. `code` is why not; `answer` is the job's name, or how its tasks stand.
+    `is_idle`: all was so already, and nothing was recorded."""
 
     code: str = ""
     answer: Any = None
-    is_repeat: bool = False
+    is_idle: bool = False
 
 
 class Server:
@@ -80,6 +81,7 @@ class Server:
         failed: Callable[[str], None],
     ) -> None:
         self.machine = machine
+        self._answered: dict[str, Told] = {}
         self.process = Process(machine, "server", died, failed)
         ground = Ground(
             disk=disk,
@@ -169,7 +171,12 @@ class Server:
         if coordinator.failure is not None:
             call.reply(AWAY)
             return
-        told = self._look(asked.look) if asked.look else self._judge(asked)
+        if asked.look:
+            told = self._look(asked.look)
+        else:
+            # As the routes remember what they answered, in memory alone.
+            told = self._answered.get(asked.key) or self._judge(asked)
+            self._answered[asked.key] = told
         coordinator.answer(lambda: call.reply(told), lambda error: call.reply(AWAY))
         self.engine.soon()
 
@@ -181,10 +188,11 @@ class Server:
         if isinstance(decision, Refused):
             return Told(decision.code.value)
         if isinstance(decision.answer, Repeated):
-            return Told(answer=self._said_before(decision.answer.position), is_repeat=True)
+            return Told(answer=self._said_before(decision.answer.position))
         if isinstance(command, c.UncordonWorker):
             self._undrain(command.worker)
-        return Told(answer=decision.answer if isinstance(decision.answer, str) else None)
+        answer = decision.answer if isinstance(decision.answer, str) else None
+        return Told(answer=answer, is_idle=not decision.events)
 
     def _said_before(self, position: Position) -> str | None:
         for event in self.taken.recent(position).events:

@@ -5,8 +5,6 @@ from hashlib import blake2b
 from random import Random
 from typing import Final
 
-from msgspec import Struct
-
 from holdfast.core import commands as c
 from holdfast.core.errors import LogFailed, OperatingError
 from holdfast.core.job import is_finished
@@ -22,6 +20,7 @@ from holdfast.testing.sim.machines import Killed, Machine, Process
 from holdfast.testing.sim.nemesis import Moments, Nemesis
 from holdfast.testing.sim.network import Network
 from holdfast.testing.sim.oracle import Oracle, judge_effects, judge_history
+from holdfast.testing.sim.outcome import Outcome
 from holdfast.testing.sim.plan import LIVENESS, SAFETY, Fault, Scenario, drawn
 from holdfast.testing.sim.server import Server
 from holdfast.testing.sim.worker import SINKS, Worker
@@ -32,26 +31,8 @@ START_WALL_US: Final = 1_700_000_000 * SECOND
 OPERATE_US: Final = 7 * SECOND
 LOOK_AGAIN_US: Final = SECOND // 2
 TROUBLES_MAX: Final = 10
-SLICE: Final = 64
-
-
-class Outcome(Struct):
-    """What came of a run. `faults` counts what was done to the cluster, message by message;
-    `trace` is the same for two runs exactly where they are."""
-
-    seed: int
-    mode: str
-    troubles: list[str]
-    simulated_ms: int
-    steps: int
-    records: int
-    trace: str
-    faults: dict[str, int]
-    points: dict[str, int]
-    moves: dict[str, int]
-    ends: dict[str, int]
-    events: dict[str, int]
-    ops: dict[str, int]
+TAKING: Final = ("kill_tasks", "kill_job", "set_aside", "force", "purge")
+"""What people do that ends attempts under way."""
 
 
 class Simulation:
@@ -70,7 +51,7 @@ class Simulation:
         self.is_wild = True
         self.down_ms = 0
         self.server: Server | None = None
-        self.moments = Moments(self.fired)
+        self.moments = Moments(self.fired, self.disk)
         self.network = Network(self.agenda, scenario.seed, self.fired, scenario.delay_us)
         self._dice = Random(f"cluster:{scenario.seed}")
         self._trace = blake2b(digest_size=16)
@@ -220,9 +201,7 @@ class Simulation:
                 self.troubles.append(f"{worker.name} and {other.name} both run {sorted(both)}")
 
     def _is_meddled(self, job_id: str) -> bool:
-        return any(
-            op.subject == job_id for op in self.history if op.kind in ("kill_tasks", "kill_job")
-        )
+        return any(op.subject == job_id for op in self.history if op.kind in TAKING)
 
     def durable(self) -> int:
         return self.auditor.watch.position
@@ -309,6 +288,11 @@ class Simulation:
             self.disk.restart()
         down_ms, self.down_ms = self.down_ms, 0
         self.agenda.after(max(1, down_ms) * MILLI, self._start_server)
+
+    def thawed(self, server: Server, away_us: int) -> None:
+        """A coordinator that was frozen goes on."""
+        if self.server is server and not server.process.is_frozen:
+            self.auditor.came_back(self.agenda.now_us, away_us)
 
     def retire_server(self) -> None:
         """The coordinator is asked to end, and does so in good order."""

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from holdfast.testing.sim.coverage import Summary
+from holdfast.testing.sim.outcome import Outcome
 from holdfast.testing.sim.plan import LIVENESS, MODES, SAFETY
-from holdfast.testing.sim.simulation import Outcome
 
 MIXED: Final = "mixed"
 CHOICES: Final = (*MODES, MIXED)

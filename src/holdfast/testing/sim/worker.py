@@ -107,7 +107,8 @@ class TimedDeliverer(SteppedDeliverer):
         clock_ms: Callable[[], int],
         changed: Callable[[], None],
     ) -> None:
-        longest_ms = max(2, scenario.longest_ms)
+        # A place is served one after another: all that is owed must fit into the calm.
+        longest_ms = min(max(2, scenario.longest_ms), 500)
         super().__init__(world, dice, failing=2 * scenario.failing, longest_ms=longest_ms)
         self._clock_ms = clock_ms
         self._changed = changed

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.unreadable import UNREADABLE
 from holdfast.wire.delivery import Bounced, Delivery, Parcel
 from holdfast.wire.sinks import FileSink
 from holdfast.worker.sinks.known import Marks, mark_of
@@ -226,7 +227,7 @@ def _id_in(line: bytes) -> bytes | None:
         return None
     try:
         told = _DECODE(line)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     found = told.get("id") if isinstance(told, dict) else None
     return found.encode() if isinstance(found, str) else None

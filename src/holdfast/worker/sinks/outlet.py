@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.unreadable import UNREADABLE
 from holdfast.wire.delivery import Bounced, Delivery, Parcel
 from holdfast.worker.troubles import bounded
 
@@ -63,7 +64,7 @@ def effect_of(delivery: Delivery) -> Effect:
 def body_of(delivery: Delivery) -> Any:
     try:
         return _DECODE(delivery.body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise NotDelivered(f"its body cannot be read: {error}", is_final=True) from None
 
 

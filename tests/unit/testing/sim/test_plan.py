@@ -31,5 +31,5 @@ def test_a_fault_that_is_left_out_moves_no_other() -> None:
 
 
 def test_every_fault_is_in_the_plan_of_some_seed() -> None:
-    met = {fault.kind for seed in range(40) for fault in drawn(seed, SAFETY).faults}
+    met = {fault.kind for seed in range(12) for fault in drawn(seed, SAFETY).faults}
     assert met == KINDS.keys()
