@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.core import events as e
+from holdfast.core.apply import replay
 from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import NEVER, Position
 from holdfast.core.invariants import Watch, check
@@ -25,11 +26,14 @@ KEEP_REQUESTS_MS: Final = 900_000
 ROUNDING_US: Final = 5 * MILLI
 
 Tally = dict[str, int]
+Place = tuple[int, str, int, int]
+"""Of an effect in the line of its key: by commits, and by name among those of one record."""
 
 
 class Auditor:
     """`tallies` has for each job how its tasks stood, from which position on; `asked` the positions
-    of the records of each request; `moves` counts the transitions of tasks."""
+    of the records of each request; `moves` counts the transitions of tasks. `lines` has for each
+    sink and key what is owed; `confirmed` what is said to have arrived."""
 
     def __init__(self, term_ms: int, trace: Callable[[bytes], None]) -> None:
         self.troubles: list[str] = []
@@ -42,7 +46,9 @@ class Auditor:
         self.tallies: dict[str, list[tuple[int, Tally]]] = {}
         self.committed: dict[tuple[str, int], tuple[int, int, bytes]] = {}
         self.promised: dict[str, int] = {}
+        self.lines: dict[tuple[str, str], list[Place]] = {}
         self.discarded: set[str] = set()
+        self.confirmed: list[str] = []
         self.forgotten: set[str] = set()
         self.records = 0
         self._term_us = term_ms * MILLI
@@ -107,15 +113,20 @@ class Auditor:
             self.troubles.extend(self._same(server, before))
 
     def _same(self, server: Server, before: State) -> list[str]:
+        """Without any snapshot, where the log goes back to its beginning; and as it was found, by
+        way of a snapshot where there is one."""
         from holdfast.coordinator.recovery import recover  # noqa: PLC0415 - only here
 
-        until = int(before.position)
-        if server.log.oldest > 1:
-            return []
-        again = recover(server.log, None, until=until)
-        if fingerprint(again) != fingerprint(before):
-            return [f"L4: replay up to {until} gives another state than the one that died"]
-        return []
+        until, troubles = int(before.position), []
+        if server.log.oldest == 1:
+            again = recover(server.log, None, until=until)
+            if fingerprint(again) != fingerprint(before):
+                troubles.append(f"L4: replay up to {until} gives another state than was there")
+        last = Position(server.log.last)
+        replay(before, ((last, server.taken.recent(last)),))
+        if fingerprint(server.coordinator.state) != fingerprint(before):
+            troubles.append(f"L4: at {until} another state was found than the one that died")
+        return troubles
 
     # Records.
 
@@ -203,10 +214,15 @@ class Auditor:
             commits = event.commits
         elif isinstance(event, e.TaskCommitted):
             commits = (event.commit,)
-            for number in range(len(event.owed)):
+            for number, entry in enumerate(event.owed):
                 self.promised[f"{event.job_id}/{event.commit.index}:{number}"] = position
+                if entry.key:
+                    place = (position, str(event.job_id), int(event.commit.index), number)
+                    self.lines.setdefault((entry.place, entry.key), []).append(place)
         else:
-            if isinstance(event, e.EffectsDiscarded):
+            if isinstance(event, e.EffectsDelivered):
+                self.confirmed += [f"{event.job_id}/{s.index}:{s.number}" for s in event.settled]
+            elif isinstance(event, e.EffectsDiscarded):
                 self.discarded |= {f"{event.job_id}/{s.index}:{s.number}" for s in event.settled}
             return
         for commit in commits:

@@ -91,6 +91,11 @@ class TimedExecutor(SteppedExecutor):
         result = answer_to(item.payload)
         return Done(run.job_id, item.index, item.lease_id, ran_ms, result, owed)
 
+    def alone(self) -> list[LeaseId]:
+        """What runs and was to begin only when its start was durable."""
+        heads = [lane[0] for lane in self._lanes if lane and lane[0].since and lane[0].run.alone]
+        return [head.item.lease_id for head in heads]
+
     def be_calm(self) -> None:
         """From now on every attempt goes well."""
         self._failing = 0.0
