@@ -150,7 +150,7 @@ def test_replaying_twice_is_replaying_once(dice: Random) -> None:
 
 
 @pytest.mark.parametrize("shard", range(20))
-def test_a_seeded_history_keeps_the_invariants_and_survives_its_crash(
+def test_001_91_fuzz_a_seeded_history_keeps_the_invariants_and_survives_its_crash(
     shard: int, dice: Random
 ) -> None:
     for _ in range(6):

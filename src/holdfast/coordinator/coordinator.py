@@ -220,14 +220,14 @@ class Coordinator:
         self._flying_since = self._flown_at = self.now()
         return self._flying
 
-    def flight_ms(self) -> int:
+    def flight_ms(self, now: Instant) -> int:
         """How long the frame that is on its way to the disk has been so; zero for none."""
-        return 0 if self._flying is None else self.now() - self._flown_at
+        return 0 if self._flying is None else now - self._flown_at
 
-    def sync_ms(self) -> int:
+    def sync_ms(self, now: Instant) -> int:
         """How long the disk takes for a frame: the one under way, or the last within a term."""
-        is_recent = self.now() - self._synced_at < self.term_ms
-        return max(self.flight_ms(), self._sync_ms if is_recent else 0)
+        last = self._sync_ms if now - self._synced_at < self.term_ms else 0
+        return last if self._flying is None else max(last, now - self._flown_at)
 
     def pending_record(self, position: Position) -> bytes | None:
         """A record that is not durable yet; None where the log has it."""

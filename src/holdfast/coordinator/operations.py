@@ -111,9 +111,7 @@ class Run:
             strict=False,
         )
         if isinstance(decision, Refused):
-            self.outcomes[REFUSED] += 1
-            if len(self.refusals) < REFUSALS_TOLD:
-                self.refusals.append((name, decision.message))
+            self.refuse(name, decision.message)
             return
         changed = decision.answer if isinstance(decision.answer, int) else 0
         if not decision.events:
@@ -122,6 +120,12 @@ class Run:
         self._changed[name] = None
         self.outcomes[TASKS] += changed
         self.outcomes[JOBS] = len(self._changed)
+
+    def refuse(self, name: JobId, why: str) -> None:
+        """One of them cannot be; the others go on."""
+        self.outcomes[REFUSED] += 1
+        if len(self.refusals) < REFUSALS_TOLD:
+            self.refusals.append((name, why))
 
     def end(self, coordinator: Coordinator) -> None:
         """Record that all of it was tried."""
@@ -218,7 +222,11 @@ def carry_out(run: Run, operation: Operation, body: NewOperation, library: Libra
         for count, chosen in enumerate(choosing[0], start=1):
             if chosen.job is None:
                 return True
-            command = made(body, chosen.job, chosen.indices)
+            try:
+                command = made(body, chosen.job, chosen.indices)
+            except (ValueError, OverflowError) as error:
+                run.refuse(chosen.job.job_id, str(error))
+                continue
             run.execute(coordinator, command, chosen.job.job_id)
             if count >= COMMANDS_A_STEP or chosen.indices:
                 return True

@@ -80,7 +80,7 @@ class Room:
         self._withhold = withhold
         self._ballast = ballast
         self._holding: threading.Thread | None = None
-        self._looked_at: Instant | None = None
+        self._look_at = Instant(0)
         self._mark: Reason | None = None
         coordinator.guard = self.refuse
         self.look(coordinator.now())
@@ -93,39 +93,43 @@ class Room:
     @property
     def short(self) -> Reason | None:
         """What there is too little of now, the worst first."""
-        if self._mark is Reason.DISK_FULL:
-            return self._mark
-        return self._mark or (Reason.DISK_SLOW if self._is_behind() else None)
+        return self._mark or self._behind(self._coordinator.now())
 
     def refuse(self, kind: type[c.Command]) -> Refused | None:
         """Why this cannot be taken now; asked for every command that would be written."""
         if kind in NEEDED:
             return None
-        self.step(self._coordinator.now())
-        return refusal(kind, self.short)
+        now = self._coordinator.now()
+        if now >= self._look_at:
+            self.look(now)
+        short = self._mark or self._behind(now)
+        return None if short is None else refusal(kind, short)
 
     def withholds(self) -> Reason | None:
         """Why nothing is given out: the disk is full, or so slow that a lease might be over before
         its record is there."""
+        return self._withheld(self._coordinator.now())
+
+    def _withheld(self, now: Instant) -> Reason | None:
         if self._mark is Reason.DISK_FULL:
             return self._mark
         term_ms = self._coordinator.term_ms
-        is_late = term_ms and self._coordinator.sync_ms() > term_ms // 3
+        is_late = term_ms and self._coordinator.sync_ms(now) > term_ms // 3
         return Reason.DISK_SLOW if is_late else None
 
     def step(self, now: Instant) -> None:
-        if self._looked_at is None or now - self._looked_at >= LOOK_MS:
+        if now >= self._look_at:
             self.look(now)
-        self._withhold(self.withholds() or "")
+        self._withhold(self._withheld(now) or "")
 
     def next_due(self) -> Instant:
         """Room that comes back is noticed by itself; room that goes, by whoever takes it."""
         if self._mark is None and self.withholds() is None:
             return NEVER
-        return Instant((self._looked_at or self._coordinator.now()) + LOOK_MS)
+        return self._look_at
 
     def look(self, now: Instant) -> None:
-        self._looked_at = now
+        self._look_at = Instant(now + LOOK_MS)
         try:
             self.space = self._look()
         except OSError:
@@ -150,9 +154,10 @@ class Room:
         short = self.short or self.withholds()
         return "ok" if short is None else f"{short}: {self.space.free:,} bytes are free"
 
-    def _is_behind(self) -> bool:
+    def _behind(self, now: Instant) -> Reason | None:
         coordinator = self._coordinator
-        return coordinator.pending_bytes > PENDING_BYTES or coordinator.flight_ms() > SLOW_MS
+        is_much = coordinator.pending_bytes > PENDING_BYTES
+        return Reason.DISK_SLOW if is_much or coordinator.flight_ms(now) > SLOW_MS else None
 
     def _tend_ballast(self) -> None:
         ballast = self._ballast

@@ -27,8 +27,9 @@ LAST: Final = "last"
 PORTION_JOBS: Final = 500
 PORTION_CELLS: Final = 50_000
 TASKS_A_RECORD: Final = 5_000
+NAMED_MOST: Final = 200_000
 """How many jobs, or cells of one, are looked at before others have their turn; and how many tasks
-one record is about."""
+one record is about. So many jobs may be named by their numbers."""
 
 _SPAN: Final = re.compile(r"(\d{1,15})(?:-(\d{1,15})(?::(\d{1,15}))?)?")
 _WAITING: Final = frozenset({FRESH, ASIDE})
@@ -70,7 +71,7 @@ class Selecting:
         self._user = selection.user
         try:
             self._older_ms = duration_ms(selection.older_than or None, "older_than")
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise Unclear("invalid", str(error)) from None
         self._cells = CELLS.get(verb)
         states = self._known(selection.states)
@@ -87,6 +88,9 @@ class Selecting:
         narrowed = self._wanted != Wanted() or states or self._user or self._older_ms
         if not selection.names and not narrowed:
             raise Unclear("invalid", "say which: names, `all`, or a name, a label, a state")
+        self._looked = 0
+        if len(selection.names) > NAMED_MOST // 10:
+            raise Unclear("too_large", "these are too many names: choose by a range or a label")
         self._named = self._parsed(selection.names)
 
     def _known(self, states: Sequence[str]) -> frozenset[str]:
@@ -122,14 +126,23 @@ class Selecting:
         if name == LAST and jobs:
             return [next(reversed(jobs))]
         if "-" in name and _SPAN.fullmatch(name):
-            numbers = _span(name, name)
-            if len(numbers) <= len(jobs):
-                found = [JobId(str(number)) for number in numbers if JobId(str(number)) in jobs]
-            else:
-                found = [job_id for job_id in jobs if job_id.isdigit() and int(job_id) in numbers]
+            found = self._numbered(_span(name, name))
             if found:
                 return found
         raise Unclear("not_found", f"there is no job {name[:40]}")
+
+    def _numbered(self, numbers: range) -> list[JobId]:
+        """The jobs with these numbers. Looked up at once, so there is a bound."""
+        jobs = self._state.jobs
+        self._looked += min(len(numbers), len(jobs))
+        if self._looked > NAMED_MOST:
+            told = f"ranges of more than {NAMED_MOST:,} jobs: say `all` and narrow it"
+            raise Unclear("too_large", told)
+        if len(numbers) <= len(jobs):
+            names = (JobId(str(number)) for number in numbers)
+            return [name for name in names if name in jobs]
+        known = (name for name in jobs if name.isascii() and name.isdigit())
+        return [name for name in known if int(name) in numbers]
 
     def __iter__(self) -> Iterator[Chosen]:
         """What is meant, as it is when its turn comes, with pauses between portions."""
@@ -164,7 +177,9 @@ class Selecting:
     def _tasks(self, job: Job, ranges: list[range] | None) -> Iterator[Chosen]:
         """Its tasks that something can be done to. What is named and is not there is passed by."""
         cells = self._cells or frozenset()
-        for wanted in ranges if ranges is not None else [range(job.count)]:
+        for named in ranges if ranges is not None else [range(job.count)]:
+            # A range may be named that goes far beyond the job.
+            wanted = range(named.start, min(named.stop, job.count), named.step)
             for first in range(0, len(wanted), PORTION_CELLS):
                 part = wanted[first : first + PORTION_CELLS]
                 states = job.states

@@ -260,6 +260,13 @@ def test_tasks_are_cut_into_records_and_pauses() -> None:
     house.check()
 
 
+def test_a_range_far_beyond_what_there_is_ends_all_the_same() -> None:
+    house = House()
+    house.service.do(c.SubmitJob(spec=SPEC, count=3, shared=b"s"))
+    name = house.perform("cancel_tasks", names=["1/1-999999999999999", "1-999999999999999"])
+    assert dict(house.state.operations[name].outcomes) == {"jobs": 1, "tasks": 3}
+
+
 @pytest.mark.parametrize(
     "names", [["1-"], ["1/x"], ["9-1"], ["1-5:0"], ["nobody"], ["1/3-2"], ["77-99"]]
 )

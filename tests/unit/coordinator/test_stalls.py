@@ -93,7 +93,7 @@ def test_resolution_001_06_an_attempt_that_takes_half_an_hour_and_tells_nothing_
     assert yard.ends() == []
 
 
-def test_001_86_a_stall_is_detected_when_the_timeout_has_passed_since_its_last_progress() -> None:
+def test_001_86_stall_detection_counts_from_the_last_progress() -> None:
     yard = Yard(Settings(stall_recovery=ASK))
     yard.submit()
     lease_id = yard.begin()
@@ -137,7 +137,7 @@ def test_001_87_stall_recovery_is_automatic_charged_and_delayed(
 
 
 @pytest.mark.parametrize("timeout_ms", [20_000, 60_000, 900_000])
-def test_001_88_timeout_tuning_decides_when_a_stall_is_one(timeout_ms: int) -> None:
+def test_001_88_stall_timeout_tuning_decides_when_a_stall_is_one(timeout_ms: int) -> None:
     yard = Yard(Settings(stall_ms=timeout_ms, stall_recovery=ASK))
     yard.submit()
     yard.tell(yard.begin())

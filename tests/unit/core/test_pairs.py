@@ -64,7 +64,7 @@ def view_of(stage: Stage) -> View:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.source}-{pair.target}")
-def test_a_pair_is_answered_as_the_table_says(pair: Pair) -> None:
+def test_001_74_valid_and_invalid_pairs_are_answered_as_the_table_says(pair: Pair) -> None:
     stage = source_of(pair)
     before = stage.world.fingerprint()
     decision = ASK[pair.command](stage)
@@ -79,7 +79,7 @@ def test_a_pair_is_answered_as_the_table_says(pair: Pair) -> None:
     assert stage.world.troubles() == ()
 
 
-def test_all_twenty_five_pairs_are_there_once() -> None:
+def test_001_79_exhaustive_all_twenty_five_pairs_are_there_once() -> None:
     assert {(pair.source, pair.target) for pair in PAIRS} == set(product(View, View))
     assert len(PAIRS) == 25
 

@@ -157,7 +157,7 @@ def test_resolution_001_20_a_second_submit_does_not_replace_the_first() -> None:
 # --- the tests that document 001 asks for, 74 to 92 ----------------------------------------------
 
 
-def test_001_77_a_command_is_written_whole_or_not_at_all() -> None:
+def test_001_77_atomic_a_command_is_written_whole_or_not_at_all() -> None:
     stage = stage_of("running")
     before, records = stage.world.fingerprint(), len(stage.world.log)
     stage.world.did(c.KillJob(job_id=JOB))
@@ -169,7 +169,7 @@ RACERS = ("commit", "fail", "release", "expire", "kill", "lose")
 
 
 @pytest.mark.parametrize("order", list(permutations(RACERS, 3)), ids=" then ".join)
-def test_001_78_of_all_that_race_for_one_attempt_exactly_one_wins(order: tuple[str, ...]) -> None:
+def test_001_78_optimistic_locking_of_all_that_race_one_wins(order: tuple[str, ...]) -> None:
     stage = stage_of("running by time")
     world, ends = stage.world, 0
     for racer in order:
@@ -191,7 +191,7 @@ def test_001_78_of_all_that_race_for_one_attempt_exactly_one_wins(order: tuple[s
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_001_76_asking_twice_is_asking_once(name: str) -> None:
+def test_001_76_idempotent_asking_twice_is_asking_once(name: str) -> None:
     for make in (
         lambda: c.KillJob(job_id=JOB),
         lambda: c.SealJob(job_id=JOB, count=1),
@@ -208,7 +208,7 @@ def test_001_76_asking_twice_is_asking_once(name: str) -> None:
         assert stage.world.fingerprint() == before
 
 
-def test_001_81_every_change_has_a_record_with_who_asked() -> None:
+def test_001_81_audit_every_change_has_a_record_with_who_asked() -> None:
     world = World(actor="alice")
     world.submit("j")
     (lease_id,) = world.grant("j")
@@ -218,21 +218,21 @@ def test_001_81_every_change_has_a_record_with_who_asked() -> None:
     assert commands == ["OpenLog", "SubmitJob", "GrantLeases", "CommitTasks"]
 
 
-def test_001_82_a_task_is_in_exactly_one_state() -> None:
+def test_001_82_invariant_a_task_is_in_exactly_one_state() -> None:
     for name in STAGES:
         job = stage_of(name).world.state.jobs[JOB]
         assert sum(counts(job).values()) == job.count
         assert check(stage_of(name).world.state) == ()
 
 
-def test_001_83_whatever_runs_has_a_worker() -> None:
+def test_001_83_invariant_whatever_runs_has_a_worker() -> None:
     stage = stage_of("running")
     assert stage.world.task(JOB).worker == W
     assert stage.world.state.holders[(W, 1)].leases[stage.lease_id] is stage.world.task(JOB)
 
 
 @pytest.mark.parametrize("shard", range(5))
-def test_001_84_succeeded_never_changes_in_any_history(shard: int, dice: Random) -> None:
+def test_001_84_invariant_succeeded_never_changes_in_any_history(shard: int, dice: Random) -> None:
     world, succeeded = World(), set()
     for _ in range(250):
         pass_time(world, dice)
@@ -249,7 +249,7 @@ def test_001_84_succeeded_never_changes_in_any_history(shard: int, dice: Random)
 
 
 @pytest.mark.parametrize("shard", range(5))
-def test_001_85_attempts_only_increase_in_any_history(shard: int, dice: Random) -> None:
+def test_001_85_invariant_attempts_only_increase_in_any_history(shard: int, dice: Random) -> None:
     world, last = World(), {}
     for _ in range(250):
         pass_time(world, dice)
@@ -261,7 +261,7 @@ def test_001_85_attempts_only_increase_in_any_history(shard: int, dice: Random) 
                 last[name] = task.attempt
 
 
-def test_001_86_a_stall_is_found_at_its_time_and_not_before() -> None:
+def test_001_86_stall_detection_finds_it_at_its_time_and_not_before() -> None:
     stage = stage_of("running by time")
     stage.world.sleep(TERM_MS - 1)
     assert stage.world.tick() == ()
@@ -272,7 +272,7 @@ def test_001_86_a_stall_is_found_at_its_time_and_not_before() -> None:
 
 
 @pytest.mark.parametrize("term_ms", [1, 100, 60_000, 86_400_000])
-def test_001_88_the_time_until_a_stall_is_the_callers_choice(term_ms: int) -> None:
+def test_001_88_stall_tuning_is_the_callers_choice(term_ms: int) -> None:
     world = World()
     world.submit("j")
     world.grant("j", term_ms=term_ms)
@@ -282,7 +282,7 @@ def test_001_88_the_time_until_a_stall_is_the_callers_choice(term_ms: int) -> No
     assert world.tick()
 
 
-def test_001_89_the_same_commands_give_the_same_log(dice: Random) -> None:
+def test_001_89_property_the_same_commands_give_the_same_log(dice: Random) -> None:
     seed = dice.random()
     logs = []
     for _ in range(2):
@@ -294,7 +294,7 @@ def test_001_89_the_same_commands_give_the_same_log(dice: Random) -> None:
     assert logs[0] == logs[1]
 
 
-def test_001_90_a_whole_life_from_submit_to_success_through_failure_and_quarantine() -> None:
+def test_001_90_lifecycle_end_to_end_through_failure_and_quarantine() -> None:
     world = stage_of("quarantined").world
     world.did(c.RetryTasks(job_id=JOB))
     (lease_id,) = world.grant(JOB)

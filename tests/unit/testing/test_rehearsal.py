@@ -73,6 +73,13 @@ def asks_for_another(number: int) -> int:
     return number + CLUSTER[0].submit(square, number).result()
 
 
+@task(retries=2)
+def tells_once() -> None:
+    RAN.append("told")
+    current().progress(1, 2)
+    time.sleep(3600)
+
+
 def stages(folder: str) -> None:
     with current().stage(f"{folder}/report.txt") as file:
         file.write("whole")
@@ -282,6 +289,28 @@ def test_a_blow_that_never_fell_is_an_error() -> None:
     holdfast.run_until_idle()
     with pytest.raises(NotRehearsed, match=r"kill_worker\(during='effect'\)"):
         holdfast.close()
+
+
+def test_what_an_open_folder_can_tell_a_rehearsal_can_too() -> None:
+    with Rehearsal() as holdfast:
+        handle = holdfast.submit(hopeless)
+        holdfast.run_until_idle()
+        (aside,) = holdfast.quarantine()
+        assert (aside.id, aside.reason) == (f"{handle.id}/0", "failed")
+        assert handle.explain().state == "FAILED"
+        assert holdfast.stalls() == []
+        assert holdfast.health().is_good
+        holdfast.crash_coordinator()
+        assert len(holdfast.quarantine()) == 1
+        assert holdfast.retry(handle.id) == 1
+
+
+def test_a_body_that_hangs_is_found_and_recovered() -> None:
+    """Its lease is renewed all the time, and it tells nothing."""
+    with Rehearsal(lease_term="1m") as holdfast:
+        holdfast.submit(tells_once)
+        holdfast.clock.advance("15m")
+        assert RAN.count("told") > 1
 
 
 def test_nothing_is_left_behind() -> None:

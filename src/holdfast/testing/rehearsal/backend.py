@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 
 from holdfast.client.errors import Closed
 from holdfast.client.feed import FeedRef, JobFeed
+from holdfast.client.health import DiskRoom, Health
 from holdfast.client.local import Local
 from holdfast.client.localworker import Offers
 from holdfast.client.schedules_local import LocalSchedules
@@ -80,6 +81,7 @@ class Stage(Embedded):
         self.epoch = service.log.epoch
         self.coordinator = service.coordinator
         self.exchanges = service.exchanges
+        self.stalls = service.stalls
 
     def read(self, position: Position) -> Record:
         return self._world.service.record(position)
@@ -116,6 +118,10 @@ class RehearsedBackend(Local):
         feed = RehearsedFeed(job_id, self.world)
         self._feeds.add(feed)
         return feed
+
+    def health(self) -> Health:
+        """The invariants are checked after every step; there is no disk."""
+        return Health(None, DiskRoom(0, 0, 0, 0, ""))
 
     def describe(self) -> str:
         return f"rehearsal {self.world.cast.workers} workers"

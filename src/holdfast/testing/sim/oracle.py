@@ -108,8 +108,7 @@ def judge_history(history: Iterable[Op], audit: Auditor) -> list[str]:
             troubles.append(f"{op.kind} {op.key} was recorded at {positions}")
         if op.told is not None and op.told.code and positions:
             troubles.append(f"{op.kind} {op.key} was refused and recorded at {positions}")
-        is_new = op.kind in ("submit", "add", "seal")
-        if op.told is not None and not op.told.code and not positions and is_new:
+        if op.told is not None and not op.told.code and not positions and _must_be_there(op):
             troubles.append(f"{op.kind} {op.key} was acknowledged and is nowhere recorded")
         # What was so already may be asked for again by a copy that comes late, to a server that
         # was started since and does not remember.
@@ -122,6 +121,12 @@ def judge_history(history: Iterable[Op], audit: Auditor) -> list[str]:
         if op.kind == LOOK and op.told is not None and not op.told.code:
             troubles.extend(_judge_look(op, audit))
     return troubles + _judge_order(placed)
+
+
+def _must_be_there(op: Op) -> bool:
+    """Whether a yes means a record. A job that was stopped meanwhile is sealed already."""
+    is_idle = op.told is not None and op.told.is_idle
+    return op.kind == "submit" or (op.kind in ("add", "seal") and not is_idle)
 
 
 def _judge_look(op: Op, audit: Auditor) -> list[str]:
