@@ -5,6 +5,7 @@ against it elsewhere; here it is held against itself, and against true time, whi
 cluster knows.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -55,7 +56,7 @@ class Auditor:
         self._decided_us: dict[int, int] = {}
         self._renewed_us: dict[int, int] = {}
         self._chain = b""
-        self._back_us = 0
+        self._back_us = [0]
         self._checked: tuple[int, int] = (0, 0)
         self._noted = 0
         self._requested: dict[str, int] = {}
@@ -74,7 +75,7 @@ class Auditor:
     def came_back(self, now_us: int, away_us: int) -> None:
         """The coordinator was frozen for so long and goes on."""
         if away_us * 3 > self._term_us:
-            self._back_us = now_us
+            self._back_us.append(now_us)
 
     def check(self, server: Server) -> None:
         """Everything that must hold of a state, if it is another one than the last time."""
@@ -192,7 +193,8 @@ class Auditor:
             if end.reason != "lease_expired" or since is None or not at_us:
                 continue
             # Nobody could renew while the coordinator was away: that starts the term anew.
-            lived = at_us - max(since, self._back_us)
+            back_us = self._back_us[bisect_right(self._back_us, at_us) - 1]
+            lived = at_us - max(since, back_us)
             if lived < self._term_us * LEAST_PART - ROUNDING_US:
                 self.troubles.append(
                     f"S7: lease {end.lease_id} of {event.job_id}/{end.index} ended "

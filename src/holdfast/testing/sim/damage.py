@@ -12,8 +12,11 @@ from holdfast.testing.disks import SECTOR_BYTES, FaultyDisk
 from holdfast.testing.sim.plan import Fault
 from holdfast.testing.sim.server import DATA
 from holdfast.wal import FileLog, LogInUse, read_folder
+from holdfast.wal.frames import HEADER, MAGIC_BYTES
 
 LOCK_NAME: Final = "holdfast.lock"
+FIRST_FIELD: Final = 2
+"""Of a frame's header: the position of its first record."""
 
 
 def _flip(content: bytearray, dice: Random) -> None:
@@ -48,7 +51,8 @@ def refuses_or_agrees(disk: FaultyDisk, fault: Fault, durable: int) -> list[str]
     """Bytes of a copy rot; opening it is refused, or shows exactly what is there without the rot.
 
     What rots in the very last frame looks like a frame that a crash cut short, as long as the hint
-    does not name it: that much may be gone, and nothing else.
+    does not name it: that much may be gone, with those that share its rotten sector, and nothing
+    else.
     """
     dice = Random(fault.who)
     copy = disk.copy()
@@ -59,7 +63,7 @@ def refuses_or_agrees(disk: FaultyDisk, fault: Fault, durable: int) -> list[str]
     ROTS[dice.randrange(len(ROTS))](content, dice)
     if content == copy.content(path):
         return []
-    last_frame = _last_frame(disk)
+    spared = _first_struck(copy.content(path), content, _last_frame(disk)) - 1
     copy.plant(path, bytes(content))
     try:
         log = FileLog.open(DATA, disk=copy)
@@ -69,7 +73,7 @@ def refuses_or_agrees(disk: FaultyDisk, fault: Fault, durable: int) -> list[str]
                 return [f"{path.name} rotted unnoticed: {state.position} of {log.last} are known"]
     except (OperatingError, BrokenInvariant):
         return []
-    if log.last < min(durable, last_frame - 1):
+    if log.last < min(durable, spared):
         return [f"{path.name} rotted unnoticed: {log.last} of {durable} records are left"]
     reader = read_folder(DATA, disk=disk)
     place = max(log.last, reader.oldest - 1)
@@ -82,6 +86,19 @@ def _last_frame(disk: FaultyDisk) -> int:
     """Where the last frame begins."""
     reader = read_folder(DATA, disk=disk)
     return next(iter(reader.read(reader.last))).first if reader.last >= reader.oldest else 1
+
+
+def _first_struck(before: bytes, after: bytearray, last_frame: int) -> int:
+    """The first frame that may be taken for one that was never whole: the last, or where one sector
+    rotted that has its beginning, the first of those in it."""
+    changed = [at for at, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
+    tail = before.rfind(MAGIC_BYTES)
+    if tail < 0 or HEADER.unpack_from(before, tail)[FIRST_FIELD] != last_frame:
+        return last_frame
+    struck = before.rfind(MAGIC_BYTES, 0, changed[0] + len(MAGIC_BYTES))
+    if struck < 0 or changed[-1] < tail or changed[-1] - changed[0] >= SECTOR_BYTES:
+        return last_frame
+    return int(HEADER.unpack_from(before, struck)[FIRST_FIELD])
 
 
 def unchanged_by_another(disk: FaultyDisk, refusal: type[LogInUse]) -> list[str]:

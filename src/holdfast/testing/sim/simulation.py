@@ -6,6 +6,7 @@ from random import Random
 from typing import Final
 
 from holdfast.core import commands as c
+from holdfast.core.circuit import LONGEST_COOLDOWN_MS
 from holdfast.core.errors import LogFailed, OperatingError
 from holdfast.core.job import is_finished
 from holdfast.core.owed import BLOCK
@@ -111,7 +112,9 @@ class Simulation:
         """Everything comes to its end within bounds, and no lease outlives two terms."""
         scenario = self.scenario
         work_ms = scenario.jobs * 20 * (scenario.longest_ms + 2_000) // max(1, scenario.workers)
-        bound_us = self.agenda.now_us + (10 * scenario.term_ms + 120_000 + work_ms) * MILLI
+        # A circuit that the storm opened lets nothing through before its time.
+        calm_ms = 10 * scenario.term_ms + 120_000 + LONGEST_COOLDOWN_MS
+        bound_us = self.agenda.now_us + (calm_ms + work_ms) * MILLI
         calm_us = self.agenda.now_us + 3 * scenario.term_ms * MILLI + 10 * SECOND
         expired = 0
         while not self.troubles and not self._is_settled():
