@@ -93,12 +93,19 @@ def _first_struck(before: bytes, after: bytearray, last_frame: int) -> int:
     rotted that has its beginning, the first of those in it."""
     changed = [at for at, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
     tail = before.rfind(MAGIC_BYTES)
-    if tail < 0 or HEADER.unpack_from(before, tail)[FIRST_FIELD] != last_frame:
+    if tail < 0 or _first_of(before, tail) != last_frame:
         return last_frame
     struck = before.rfind(MAGIC_BYTES, 0, changed[0] + len(MAGIC_BYTES))
     if struck < 0 or changed[-1] < tail or changed[-1] - changed[0] >= SECTOR_BYTES:
         return last_frame
-    return int(HEADER.unpack_from(before, struck)[FIRST_FIELD])
+    return _first_of(before, struck)
+
+
+def _first_of(content: bytes, offset: int) -> int:
+    """The position of the first record of the frame there; zero where it has no whole header."""
+    if offset + HEADER.size > len(content):
+        return 0
+    return int(HEADER.unpack_from(content, offset)[FIRST_FIELD])
 
 
 def unchanged_by_another(disk: FaultyDisk, refusal: type[LogInUse]) -> list[str]:
