@@ -15,7 +15,7 @@ from holdfast.testing.sim.worker import Worker
 
 LATE_MS: Final = 6_000
 HOUR_MS: Final = 3_600_000
-SHORT_WRITES: Final = (1, 7, 100, 600)
+SHORT_WRITES: Final = (23, 100, 600)
 
 
 class Victim(Protocol):

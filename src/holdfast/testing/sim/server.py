@@ -214,7 +214,9 @@ class Server:
         return Told(answer=(tally, job.sealed, is_finished(job)))
 
 
-def _declined(why: Exception) -> Rejected:
-    """What the routes make of an exchange that nobody answers."""
-    status, code = (409, "conflict") if isinstance(why, Superseded) else (503, "not_ready")
-    return Rejected(Problem(type="", title="", status=status, detail=str(why), code=code))
+def _declined(why: Exception) -> Exception:
+    """What the routes make of an exchange that nobody answers, as a worker hears it: a 503 is a
+    server that is away."""
+    if not isinstance(why, Superseded):
+        return Unreachable("server", str(why))
+    return Rejected(Problem(type="", title="", status=409, detail=str(why), code="conflict"))
