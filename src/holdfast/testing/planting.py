@@ -121,7 +121,8 @@ def _by_simulation(plant: Plant, copy: Path, first: int) -> Caught:
         return Caught(plant.name, True, "simulator", seeds, seconds, str(told["trouble"]))
     if done.returncode and not lines:
         last = (done.stderr.strip().splitlines() or ["it died"])[-1]
-        return Caught(plant.name, True, "simulator, which broke", 1, seconds, last)
+        # Whatever judges has to be whole: this is no judgement.
+        return Caught(plant.name, False, "nobody: the simulator broke", 1, seconds, last)
     return Caught(plant.name, False, "nobody", plant.seeds, seconds, "")
 
 
@@ -167,7 +168,7 @@ def page(plants: Sequence[Plant], found: Sequence[Caught], day: str) -> str:
         "|---|---|---|---|---|",
     ]
     for each in found:
-        by = each.by if each.is_caught else "**nobody**"
+        by = each.by if each.is_caught else f"**{each.by}**"
         trouble = " ".join(each.trouble.replace("|", "/").split())[:100]
         shown = each.seeds or "–"
         lines.append(f"| {each.name} | {about[each.name].about} | {by} | {shown} | {trouble} |")

@@ -12,6 +12,7 @@ from typing import Final
 
 from holdfast.core import events as e
 from holdfast.core.apply import replay
+from holdfast.core.errors import BrokenInvariant
 from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import NEVER, Position
 from holdfast.core.invariants import Watch, check
@@ -125,9 +126,14 @@ class Auditor:
             again = recover(server.log, None, until=until)
             if fingerprint(again) != fingerprint(before):
                 troubles.append(f"L4: replay up to {until} gives another state than was there")
-        last = Position(server.log.last)
-        replay(before, ((last, server.taken.recent(last)),))
-        if fingerprint(server.coordinator.state) != fingerprint(before):
+        last, found = Position(server.log.last), server.coordinator.state
+        if found.position != last:
+            return [*troubles, f"L4: the log ends at {last} and the state at {found.position}"]
+        try:
+            replay(before, ((last, server.taken.recent(last)),))
+        except BrokenInvariant as error:
+            return [*troubles, f"L4: the one that died could not go on with {last}: {error}"]
+        if fingerprint(found) != fingerprint(before):
             troubles.append(f"L4: at {until} another state was found than the one that died")
         return troubles
 
