@@ -148,6 +148,7 @@ def test_functions_come_from_the_bundle_and_each_version_stays_itself(
         sys.modules.pop(module, None)
 
 
+@pytest.mark.slow
 def test_a_bundle_may_have_modules_named_like_ours(
     hf: holdfast.Holdfast, hire: Callable[..., Worker], tmp_path: Path, monkeypatch
 ):
@@ -177,6 +178,7 @@ def test_a_function_that_is_not_in_its_bundle_fails_and_says_so(
     sys.modules.pop("stayed")
 
 
+@pytest.mark.slow
 def test_the_script_that_was_started_can_be_its_own_bundle(
     server: ServerProcess, hire: Callable[..., Worker], tmp_path: Path
 ):
@@ -197,6 +199,7 @@ def test_the_script_that_was_started_can_be_its_own_bundle(
     assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_commands_run_inside_the_bundle(
     hf: holdfast.Holdfast, http: Http, hire: Callable[..., Worker], tmp_path: Path
 ):
@@ -228,6 +231,7 @@ def test_commands_run_inside_the_bundle(
     assert not list(place.rglob("__pycache__"))
 
 
+@pytest.mark.slow
 def test_a_bad_bundle_fails_its_job_and_harms_nothing(
     hf: holdfast.Holdfast, http: Http, hire: Callable[..., Worker], tmp_path: Path
 ):
@@ -248,6 +252,7 @@ def test_a_bad_bundle_fails_its_job_and_harms_nothing(
     assert not (worker.cache.parent / "escaped").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_two_workers_of_one_machine_share_what_is_unpacked(
     hf: holdfast.Holdfast, hire: Callable[..., Worker], tmp_path: Path, monkeypatch
@@ -303,6 +308,7 @@ def test_a_large_upload_that_is_refused_hears_why(http: Http, tmp_path: Path):
     assert no.value.problem.status == 413
 
 
+@pytest.mark.slow
 def test_a_server_killed_in_the_middle_of_an_upload_has_nothing_of_it(
     server: ServerProcess, http: Http
 ):

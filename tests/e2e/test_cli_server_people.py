@@ -231,6 +231,7 @@ def test_the_doctor_looks_at_everything_and_says_what_is_not_well(
     assert set(found) == {
         "token file", "server", "clock", "health", "token", "version", "workers", "versions",
         "memory cap", "space", "disk", "owner", "history", "drift", "results", "effects",
+        "invariants", "room",
     }  # fmt: skip
     good = {name for name, state in found.items() if state == "GOOD"}
     assert {"token file", "server", "health", "token", "version", "history", "drift"} <= good

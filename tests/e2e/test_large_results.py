@@ -22,6 +22,8 @@ from holdfast.testing.loopback import ServerProcess, WorkerProcess, WorkerThread
 from holdfast.testing.patience import until
 from holdfast.wire.contents import INLINE_BYTES
 
+pytestmark = pytest.mark.slow
+
 EXECUTORS = ["threads", "processes"]
 LARGE = 300_000
 PATIENCE_S = 60

@@ -20,6 +20,8 @@ from holdfast.wire.http import Http, Rejected, Server
 from holdfast.wire.output import Output
 from holdfast.worker.payloads import encode_call
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 60
 TASKS = """
 import subprocess, sys, time

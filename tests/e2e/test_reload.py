@@ -12,6 +12,8 @@ import pytest
 
 from holdfast.testing.fleet import wait_until
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 60
 LAST_WORDS = ("holdfast: settings stay", "holdfast: needs a restart")
 

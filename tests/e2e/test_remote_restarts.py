@@ -16,6 +16,8 @@ from holdfast.errors import Refused, TaskFailed, Unreachable
 from holdfast.testing import chores
 from holdfast.testing.loopback import ServerProcess, WorkerThread
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 60
 
 

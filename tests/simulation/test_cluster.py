@@ -52,7 +52,9 @@ def run_batch(first: int, count: int) -> tuple[Counter[str], Counter[str]]:
     return faults, seen
 
 
-@pytest.mark.parametrize("batch", range(8))
+@pytest.mark.parametrize(
+    "batch", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 8))]
+)
 def test_nothing_is_lost_and_nothing_commits_twice(batch: int, seed: int) -> None:
     first = seed * 1_000_000 + batch * BATCH
     faults, seen = run_batch(first, BATCH)
@@ -113,7 +115,9 @@ def test_the_same_seed_gives_the_same_run(seed: int) -> None:
     assert history() == history()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", range(80))
+@pytest.mark.parametrize(
+    "batch",
+    [pytest.param(n, marks=pytest.mark.slow if n < 20 else pytest.mark.soak) for n in range(80)],
+)
 def test_nothing_is_lost_and_nothing_commits_twice_in_many_more_runs(batch: int, seed: int) -> None:
     run_batch(seed * 1_000_000 + 1_000 + batch * BATCH, BATCH)

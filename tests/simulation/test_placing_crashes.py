@@ -127,7 +127,10 @@ def people(station: Station) -> None:
     [pytest.param({"cron": "*/5 * * * *"}, marks=pytest.mark.slow), {"every_ms": 7 * MINUTE}],
     ids=str,
 )
-@pytest.mark.parametrize("overlap", ["allow", "skip", "replace"])
+@pytest.mark.parametrize(
+    "overlap",
+    ["allow", *(pytest.param(name, marks=pytest.mark.slow) for name in ("skip", "replace"))],
+)
 @pytest.mark.parametrize(
     "is_torn", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["lost", "survived"]
 )

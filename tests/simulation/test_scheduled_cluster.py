@@ -59,6 +59,7 @@ def run_batch(first: int, count: int) -> tuple[Counter[str], Counter[str]]:
     return faults, seen
 
 
+@pytest.mark.slow
 def test_every_instant_has_one_run_or_is_skipped_as_its_policies_say(seed: int) -> None:
     faults, seen = run_batch(seed * 1_000_000, BATCH)
     assert faults["power lost"], "a calm run proves nothing"

@@ -9,6 +9,7 @@ from holdfast.cli.asking import Asker
 from holdfast.cli.audit_servers import ServerAudit
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
+from holdfast.cli.server_wards import ServerWard
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
 from holdfast.cli.sources import (
     LAST,
@@ -19,7 +20,6 @@ from holdfast.cli.sources import (
     no_schedule,
     no_worker,
 )
-from holdfast.cli.wards import ServerWard
 from holdfast.core.owed import DebtName
 from holdfast.wire.http import Rejected
 from holdfast.wire.output import Output

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from shlex import quote
+from typing import Final
 
 from holdfast.core.circuit import Circuit, CircuitState, circuit_id
 from holdfast.core.ids import NEVER, Instant, task_name
@@ -54,10 +55,23 @@ def circuit_reasons(circuit: Circuit | None, now: Instant, wall: Instant) -> Ite
     )
 
 
+DISK_REASONS: Final = {
+    reason.code: reason
+    for reason in (
+        Reason(
+            code="disk_full",
+            sentence="The disk that holds the log is full: nothing more is given out.",
+            command="holdfast doctor",
+        ),
+        Reason(
+            code="disk_slow",
+            sentence="The disk that holds the log is slow: nothing is given out meanwhile.",
+            command="holdfast doctor",
+        ),
+    )
+}
+
+
 def disk_reason(code: str) -> Reason:
     """The disk of the coordinator is short of something, whatever workers have room for."""
-    said = {
-        "disk_full": "the disk that holds the log is full: nothing more is given out",
-        "disk_slow": "the disk that holds the log is slow: nothing is given out meanwhile",
-    }[code]
-    return Reason(code=code, sentence=sentence(said), command="holdfast doctor")
+    return DISK_REASONS[code]

@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.ids import LeaseId
-from holdfast.worker.frames import Broke, Inbox, Ran, array_of, decode_outcomes, encode, frame
+from holdfast.worker.frames import (
+    TO_PARENT,
+    Broke,
+    Inbox,
+    Ran,
+    array_of,
+    decode_outcomes,
+    encode,
+    frame,
+)
 from holdfast.worker.slate import NO_LEASE, SIZE, Slate, shared_file
 
 Ends = tuple[Slate, Slate]
@@ -64,9 +73,12 @@ def test_a_wiped_slate_is_blank_for_the_next_child(ends: Ends) -> None:
     heir.close()
 
 
+KINDS = st.sampled_from(sorted(TO_PARENT))
+
+
 @settings(max_examples=30)
 @given(
-    bodies=st.lists(st.tuples(st.integers(1, 8), st.binary(max_size=9)), max_size=5),
+    bodies=st.lists(st.tuples(KINDS, st.binary(max_size=9)), max_size=5),
     cuts=st.lists(st.integers(1, 7), min_size=1, max_size=5),
     lost=st.integers(1, 5),
 )
@@ -75,7 +87,7 @@ def test_frames_come_out_whole_however_they_are_cut(
 ) -> None:
     stream = b"".join(frame(kind, body) for kind, body in bodies)
     # A death cuts the last frame short; what came before it counts.
-    stream += frame(1, b"12345")[:-lost]
+    stream += frame(min(TO_PARENT), b"12345")[:-lost]
     inbox, found, place = Inbox(), [], 0
     while stream:
         size = cuts[place % len(cuts)]
