@@ -41,6 +41,18 @@ def test_hundreds_of_clusters_keep_their_promises_and_meet_every_fault(seed: int
     all_well(seed * 1_000_000 + 100, 300)
 
 
+@pytest.mark.slow
+def test_a_seed_is_run_again_by_a_process_that_hashes_otherwise(seed: int) -> None:
+    first = seed * 1_000_000 + 800
+    told: list[int] = []
+    summary = run(
+        (first, first + 2), SAFETY, processes=1,
+        tell=lambda outcome, summary: told.append(outcome.seed), go_on=lambda summary: True,
+    )  # fmt: skip
+    assert sorted(told) == [first, first, first + 2]
+    assert (summary.seeds, summary.again, summary.failed) == (2, 1, [])
+
+
 @pytest.mark.soak
 def test_ten_thousand_clusters_keep_their_promises(seed: int) -> None:
     all_well(seed * 1_000_000 + 10_000, 10_000)

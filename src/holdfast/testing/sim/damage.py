@@ -11,12 +11,10 @@ from holdfast.core.errors import BrokenInvariant, OperatingError
 from holdfast.testing.disks import SECTOR_BYTES, FaultyDisk
 from holdfast.testing.sim.plan import Fault
 from holdfast.testing.sim.server import DATA
-from holdfast.wal import FileLog, LogInUse, read_folder
-from holdfast.wal.frames import HEADER, MAGIC_BYTES
+from holdfast.wal import WAL_FOLDER, FileLog, LogInUse, read_folder
+from holdfast.wal.hint import read_hint
 
 LOCK_NAME: Final = "holdfast.lock"
-FIRST_FIELD: Final = 2
-"""Of a frame's header: the position of its first record."""
 
 
 def _flip(content: bytearray, dice: Random) -> None:
@@ -51,8 +49,8 @@ def refuses_or_agrees(disk: FaultyDisk, fault: Fault, durable: int) -> list[str]
     """Bytes of a copy rot; opening it is refused, or shows exactly what is there without the rot.
 
     What rots in the very last frame looks like a frame that a crash cut short, as long as the hint
-    does not name it: that much may be gone, with those that share its rotten sector, and nothing
-    else.
+    does not name it; so do several that lie in one sector at the end. That much may be gone, and
+    nothing else.
     """
     dice = Random(fault.who)
     copy = disk.copy()
@@ -60,10 +58,11 @@ def refuses_or_agrees(disk: FaultyDisk, fault: Fault, durable: int) -> list[str]
     files = [path for path in copy.files() if copy.content(path) and path.name != LOCK_NAME]
     path = dice.choice(files)
     content = bytearray(copy.content(path))
-    ROTS[dice.randrange(len(ROTS))](content, dice)
+    rot = ROTS[dice.randrange(len(ROTS))]
+    rot(content, dice)
     if content == copy.content(path):
         return []
-    spared = _first_struck(copy.content(path), content, _last_frame(disk)) - 1
+    least = _last_frame(disk) - 1 if rot is _flip else _hinted(disk)
     copy.plant(path, bytes(content))
     try:
         log = FileLog.open(DATA, disk=copy)
@@ -73,7 +72,7 @@ def refuses_or_agrees(disk: FaultyDisk, fault: Fault, durable: int) -> list[str]
                 return [f"{path.name} rotted unnoticed: {state.position} of {log.last} are known"]
     except (OperatingError, BrokenInvariant):
         return []
-    if log.last < min(durable, spared):
+    if log.last < min(durable, least):
         return [f"{path.name} rotted unnoticed: {log.last} of {durable} records are left"]
     reader = read_folder(DATA, disk=disk)
     place = max(log.last, reader.oldest - 1)
@@ -88,24 +87,9 @@ def _last_frame(disk: FaultyDisk) -> int:
     return next(iter(reader.read(reader.last))).first if reader.last >= reader.oldest else 1
 
 
-def _first_struck(before: bytes, after: bytearray, last_frame: int) -> int:
-    """The first frame that may be taken for one that was never whole: the last, or where one sector
-    rotted that has its beginning, the first of those in it."""
-    changed = [at for at, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
-    tail = before.rfind(MAGIC_BYTES)
-    if tail < 0 or _first_of(before, tail) != last_frame:
-        return last_frame
-    struck = before.rfind(MAGIC_BYTES, 0, changed[0] + len(MAGIC_BYTES))
-    if struck < 0 or changed[-1] < tail or changed[-1] - changed[0] >= SECTOR_BYTES:
-        return last_frame
-    return _first_of(before, struck)
-
-
-def _first_of(content: bytes, offset: int) -> int:
-    """The position of the first record of the frame there; zero where it has no whole header."""
-    if offset + HEADER.size > len(content):
-        return 0
-    return int(HEADER.unpack_from(content, offset)[FIRST_FIELD])
+def _hinted(disk: FaultyDisk) -> int:
+    """How far the hint says that the log was acknowledged."""
+    return read_hint(disk, DATA / WAL_FOLDER).hint.position
 
 
 def unchanged_by_another(disk: FaultyDisk, refusal: type[LogInUse]) -> list[str]:

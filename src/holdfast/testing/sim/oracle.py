@@ -12,6 +12,7 @@ from msgspec import Struct
 from holdfast.testing.receivers import World
 from holdfast.testing.sim.auditor import Auditor
 from holdfast.testing.sim.client import LOOK, Op
+from holdfast.testing.sim.server import GONE
 from holdfast.testing.stepped import answer_to
 from holdfast.wire.exchange import COMMITTED, Exchange, Reply
 
@@ -106,7 +107,7 @@ def judge_history(history: Iterable[Op], audit: Auditor) -> list[str]:
         positions = audit.asked.get(op.key, [])
         if len(positions) > 1 and op.key not in audit.forgotten:
             troubles.append(f"{op.kind} {op.key} was recorded at {positions}")
-        if op.told is not None and op.told.code and positions:
+        if op.told is not None and op.told.code not in ("", GONE) and positions:
             troubles.append(f"{op.kind} {op.key} was refused and recorded at {positions}")
         if op.told is not None and not op.told.code and not positions and _must_be_there(op):
             troubles.append(f"{op.kind} {op.key} was acknowledged and is nowhere recorded")

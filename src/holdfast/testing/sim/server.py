@@ -21,6 +21,7 @@ from holdfast.coordinator.taking import Ground, take_folder
 from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
+from holdfast.core import events as e
 from holdfast.core.decision import Refused, Repeated
 from holdfast.core.ids import JobId, Position, WorkerId
 from holdfast.core.job import counts, is_finished
@@ -30,6 +31,7 @@ from holdfast.testing.sim.machines import Machine, Process
 from holdfast.testing.sim.network import Call
 from holdfast.testing.sim.plan import Scenario
 from holdfast.testing.sim.writing import SteppedSnapshots, SteppedWriter
+from holdfast.wal import HistoryGone
 from holdfast.wire.answers import Rejected
 from holdfast.wire.bodies import Problem
 from holdfast.wire.errors import Unreachable
@@ -39,6 +41,7 @@ from holdfast.wire.sinks import AnySink
 DATA: Final = Path("/simulated/data")
 PARK_S: Final = 20.0
 KEEP_FINISHED: Final = 10_000
+GONE: Final = "gone"
 AWAY: Final = Unreachable("server", "it has lost its log")
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -189,17 +192,20 @@ class Server:
         if isinstance(decision, Refused):
             return Told(decision.code.value)
         if isinstance(decision.answer, Repeated):
-            return Told(answer=self._said_before(decision.answer.position))
+            return self._said_before(decision.answer.position)
         if isinstance(command, c.UncordonWorker):
             self._undrain(command.worker)
         answer = decision.answer if isinstance(decision.answer, str) else None
         return Told(answer=answer, is_idle=not decision.events)
 
-    def _said_before(self, position: Position) -> str | None:
-        for event in self.taken.recent(position).events:
-            if type(event).__name__ == "JobSubmitted":
-                return str(getattr(event, "job_id", ""))
-        return None
+    def _said_before(self, position: Position) -> Told:
+        try:
+            events = self.taken.recent(position).events
+        except HistoryGone:
+            # It was done, and what was answered is no longer kept.
+            return Told(GONE)
+        jobs = [str(event.job_id) for event in events if isinstance(event, e.JobSubmitted)]
+        return Told(answer=jobs[0] if jobs else None)
 
     def _undrain(self, name: WorkerId) -> None:
         worker = self.exchanges.workers.get(name)

@@ -60,8 +60,9 @@ class Child:
         if child.stdin is not None and child.stdout is not None:
             child.stdin.write(msgspec.json.encode(list(self._seeds)))
             child.stdin.close()
-            for line in child.stdout:
-                self._told.put(_decode(line))
+            with child.stdout as lines:
+                for line in lines:
+                    self._told.put(_decode(line))
         child.wait()
         self._told.put(None)
 
