@@ -105,6 +105,10 @@ sim: $(STAMP) ## simulate clusters; SEED=n FAULTS=3,17 MODE=safety repeats a fai
 sim-soak: $(STAMP) ## 10,000 seeds and 1,000 simulated hours; about an hour
 	$(SIM) --first $${SEED:-$$RANDOM$$RANDOM} --seeds 10000 --summary sim-soak.json
 
+.PHONY: plants
+plants: $(STAMP) ## plant every known mistake in a copy and see it caught; writes docs/plants.md
+	$(BIN)/python -m holdfast.testing.planting --write docs/plants.md
+
 .PHONY: bench
 bench: $(STAMP) ## measure this machine
 	$(BIN)/holdfast bench

@@ -5,11 +5,14 @@ against it elsewhere; here it is held against itself, and against true time, whi
 cluster knows.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 from holdfast.core import events as e
+from holdfast.core.apply import replay
+from holdfast.core.errors import BrokenInvariant
 from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import NEVER, Position
 from holdfast.core.invariants import Watch, check
@@ -27,11 +30,14 @@ KEEP_REQUESTS_MS: Final = 900_000
 ROUNDING_US: Final = 5 * MILLI
 
 Tally = dict[str, int]
+Place = tuple[int, str, int, int]
+"""Of an effect in the line of its key: by commits, and by name among those of one record."""
 
 
 class Auditor:
     """`tallies` has for each job how its tasks stood, from which position on; `asked` the positions
-    of the records of each request; `moves` counts the transitions of tasks."""
+    of the records of each request; `moves` counts the transitions of tasks. `lines` has for each
+    sink and key what is owed; `confirmed` what is said to have arrived."""
 
     def __init__(self, term_ms: int, trace: Callable[[bytes], None]) -> None:
         self.troubles: list[str] = []
@@ -44,14 +50,16 @@ class Auditor:
         self.tallies: dict[str, list[tuple[int, Tally]]] = {}
         self.committed: dict[tuple[str, int], tuple[int, int, bytes]] = {}
         self.promised: dict[str, int] = {}
+        self.lines: dict[tuple[str, str], list[Place]] = {}
         self.discarded: set[str] = set()
+        self.confirmed: list[str] = []
         self.forgotten: set[str] = set()
         self.records = 0
         self._term_us = term_ms * MILLI
         self._decided_us: dict[int, int] = {}
         self._renewed_us: dict[int, int] = {}
         self._chain = b""
-        self._back_us = 0
+        self._back_us = [0]
         self._checked: tuple[int, int] = (0, 0)
         self._noted = 0
         self._requested: dict[str, int] = {}
@@ -70,7 +78,7 @@ class Auditor:
     def came_back(self, now_us: int, away_us: int) -> None:
         """The coordinator was frozen for so long and goes on."""
         if away_us * 3 > self._term_us:
-            self._back_us = now_us
+            self._back_us.append(now_us)
 
     def check(self, server: Server) -> None:
         """Everything that must hold of a state, if it is another one than the last time."""
@@ -104,21 +112,30 @@ class Auditor:
             self.troubles.append(f"L6: the record at {position} is not the one that was durable")
         self._noted = min(self._noted, log.last - 1)
         self._decided_us = {k: v for k, v in self._decided_us.items() if k < log.last}
-        is_due = log.epoch % REPLAYED_EVERY == 0
-        if is_due and before is not None and before.position == log.last - 1:
+        if before is not None and before.position == log.last - 1:
             # The one that died knew exactly what was written: its memory is what replay must find.
             self.troubles.extend(self._same(server, before))
 
     def _same(self, server: Server, before: State) -> list[str]:
+        """Without any snapshot, where the log goes back to its beginning; and as it was found, by
+        way of a snapshot where there is one."""
         from holdfast.coordinator.recovery import recover  # noqa: PLC0415 - only here
 
-        until = int(before.position)
-        if server.log.oldest > 1:
-            return []
-        again = recover(server.log, None, until=until)
-        if fingerprint(again) != fingerprint(before):
-            return [f"L4: replay up to {until} gives another state than the one that died"]
-        return []
+        until, troubles = int(before.position), []
+        if server.log.oldest == 1 and server.log.epoch % REPLAYED_EVERY == 0:
+            again = recover(server.log, None, until=until)
+            if fingerprint(again) != fingerprint(before):
+                troubles.append(f"L4: replay up to {until} gives another state than was there")
+        last, found = Position(server.log.last), server.coordinator.state
+        if found.position != last:
+            return [*troubles, f"L4: the log ends at {last} and the state at {found.position}"]
+        try:
+            replay(before, ((last, server.taken.recent(last)),))
+        except BrokenInvariant as error:
+            return [*troubles, f"L4: the one that died could not go on with {last}: {error}"]
+        if fingerprint(found) != fingerprint(before):
+            troubles.append(f"L4: at {until} another state was found than the one that died")
+        return troubles
 
     # Records.
 
@@ -184,8 +201,8 @@ class Auditor:
             if end.reason != "lease_expired" or since is None or not at_us:
                 continue
             # Nobody could renew while the coordinator was away: that starts the term anew.
-            back = self._back_us if self._back_us <= at_us else 0
-            lived = at_us - max(since, back)
+            back_us = self._back_us[bisect_right(self._back_us, at_us) - 1]
+            lived = at_us - max(since, back_us)
             if lived < self._term_us * LEAST_PART - ROUNDING_US:
                 self.troubles.append(
                     f"S7: lease {end.lease_id} of {event.job_id}/{end.index} ended "
@@ -207,10 +224,15 @@ class Auditor:
             commits = event.commits
         elif isinstance(event, e.TaskCommitted):
             commits = (event.commit,)
-            for number in range(len(event.owed)):
+            for number, entry in enumerate(event.owed):
                 self.promised[f"{event.job_id}/{event.commit.index}:{number}"] = position
+                if entry.key:
+                    place = (position, str(event.job_id), int(event.commit.index), number)
+                    self.lines.setdefault((entry.place, entry.key), []).append(place)
         else:
-            if isinstance(event, e.EffectsDiscarded):
+            if isinstance(event, e.EffectsDelivered):
+                self.confirmed += [f"{event.job_id}/{s.index}:{s.number}" for s in event.settled]
+            elif isinstance(event, e.EffectsDiscarded):
                 self.discarded |= {f"{event.job_id}/{s.index}:{s.number}" for s in event.settled}
             return
         for commit in commits:

@@ -61,6 +61,7 @@ class Client:
     ) -> None:
         self.number = number
         self.jobs: dict[JobId, int] = {}
+        self.submitted: list[c.SubmitJob] = []
         self.is_calm = False
         self.is_over = False
         self.process = process
@@ -84,6 +85,8 @@ class Client:
                 await self._sleep(self._dice.expovariate(1 / mean_s))
                 if not self.is_calm:
                     await self._wish()
+                if self.submitted and self._dice.random() < 0.2:
+                    await self._submit_again()
                 await self._look()
         self.is_over = True
 
@@ -105,11 +108,22 @@ class Client:
             return
         job_id = JobId(told.answer)
         self.jobs[job_id] = count
+        self.submitted.append(command)
         if is_fed:
             rest = items[len(first) :]
             added = c.AddTasks(job_id=job_id, first=len(first), items=rest, digest=key.encode())
             await self._ask("add", job_id, added)
             await self._ask("seal", job_id, c.SealJob(job_id=job_id, count=count))
+
+    async def _submit_again(self) -> None:
+        """As a program that was started anew and does not know that it submitted this already: by
+        another request, under the same key; and as one that takes a key that was taken."""
+        command = self._dice.choice(self.submitted)
+        if self._dice.random() < 0.3:
+            other = structs.replace(command, items=(b"other",), digest=b"other")
+            await self._ask("submit_other", command.key, other)
+        else:
+            await self._ask("submit_again", command.key, command)
 
     async def _wish(self) -> None:
         """Something a person might want."""

@@ -135,6 +135,7 @@ class Call:
         self._network = network
         self._answer = answer
         self._is_doubled = False
+        self.is_answered = False
 
     def arrive(self) -> None:
         """The request is there; a second time where the network doubled it, and then whoever asks
@@ -157,6 +158,7 @@ class Call:
         """What the host says. An exception is said too, as whatever the asker makes of it."""
         network, name = self._network, self.source.name
         network._open.pop(self, None)
+        self.is_answered = True
         if self._is_doubled and isinstance(answer, Rejected):
             # That the other one has taken its place.
             return

@@ -66,6 +66,11 @@ class Oracle:
                 self.troubles.append(f"key {key} is {self.keys[key]} and {job_id}")
             items = list(getattr(command, "items", ()))
             self.jobs.setdefault(job_id, KnownJob(key, items))
+        elif op.kind == "submit_again" and str(told.answer) != self.keys[op.subject]:
+            found = f"key {op.subject} is {self.keys[op.subject]} and {told.answer}"
+            self.troubles.append(found)
+        elif op.kind == "submit_other":
+            self.troubles.append(f"key {op.subject} was taken, and given to another as well")
         elif op.kind == "add":
             self.jobs[op.subject].items += getattr(command, "items", ())
 
@@ -153,14 +158,24 @@ def _judge_order(placed: list[tuple[Op, int]]) -> list[str]:
 
 
 def judge_effects(world: World, audit: Auditor, log_id: str, *, settled: bool) -> list[str]:
-    """(e) every effect that arrived was committed, under one key; and when all is settled every
-    committed one has arrived."""
+    """(e) every effect that arrived was committed, under one key; those that share a key of the
+    user's came in the order of their commits; and when all is settled every committed one has
+    arrived."""
     times = world.times()
     owed = {
         f"{log_id}:{name.rpartition(':')[0]}:{position}:{name.rpartition(':')[2]}": name
         for name, position in audit.promised.items()
     }
     troubles = [f"effect {key} arrived and no commit owes it" for key in times if key not in owed]
+    for where, places in audit.lines.items():
+        due = [
+            f"{log_id}:{job_id}/{index}:{position}:{number}"
+            for position, job_id, index, number in sorted(places)
+            if f"{job_id}/{index}:{number}" not in audit.discarded
+        ]
+        came = [key for key in dict.fromkeys(world.arrived.get(where, ())) if key in due]
+        if came != due[: len(came)]:
+            troubles.append(f"{where} had {came} and was owed {due}")
     if settled:
         troubles += [
             f"effect {key} is owed and never arrived"
@@ -168,3 +183,15 @@ def judge_effects(world: World, audit: Auditor, log_id: str, *, settled: bool) -
             if key not in times and name not in audit.discarded
         ]
     return troubles
+
+
+def judge_confirmed(world: World, audit: Auditor, log_id: str) -> list[str]:
+    """Whatever is said to have arrived has, at the moment it is said."""
+    confirmed, audit.confirmed = audit.confirmed, []
+    times = world.times() if confirmed else {}
+    return [
+        f"effect {name} is confirmed and has not arrived"
+        for name in confirmed
+        if f"{log_id}:{name.rpartition(':')[0]}:{audit.promised[name]}:{name.rpartition(':')[2]}"
+        not in times
+    ]

@@ -163,8 +163,9 @@ class Server:
             tell(error)
 
     def forsake(self, call: Call) -> None:
-        """Whoever asked does not wait any more."""
-        if not isinstance(call.message, Asked):
+        """Whoever asked does not wait any more. What was answered is over: the same may have been
+        asked again on another connection meanwhile, and that one waits."""
+        if not call.is_answered and not isinstance(call.message, Asked):
             message = _decode_exchange(call.message)
             if is_empty(message):
                 self._reception.forsake(message)

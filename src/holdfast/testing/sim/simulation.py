@@ -6,6 +6,7 @@ from random import Random
 from typing import Final
 
 from holdfast.core import commands as c
+from holdfast.core.circuit import LONGEST_COOLDOWN_MS
 from holdfast.core.errors import LogFailed, OperatingError
 from holdfast.core.job import is_finished
 from holdfast.core.owed import BLOCK
@@ -19,7 +20,7 @@ from holdfast.testing.sim.damage import refuses_or_agrees, unchanged_by_another
 from holdfast.testing.sim.machines import Killed, Machine, Process
 from holdfast.testing.sim.nemesis import Moments, Nemesis
 from holdfast.testing.sim.network import Network
-from holdfast.testing.sim.oracle import Oracle, judge_effects, judge_history
+from holdfast.testing.sim.oracle import Oracle, judge_confirmed, judge_effects, judge_history
 from holdfast.testing.sim.outcome import Outcome
 from holdfast.testing.sim.plan import LIVENESS, SAFETY, Fault, Scenario, drawn
 from holdfast.testing.sim.server import Server
@@ -48,6 +49,7 @@ class Simulation:
         self.history: list[Op] = []
         self.auditor = Auditor(scenario.term_ms, self._trace_record)
         self.troubles: list[str] = []
+        self._log_id = scenario.seed.to_bytes(16, "big").hex()
         self.is_wild = True
         self.down_ms = 0
         self.server: Server | None = None
@@ -110,15 +112,22 @@ class Simulation:
         """Everything comes to its end within bounds, and no lease outlives two terms."""
         scenario = self.scenario
         work_ms = scenario.jobs * 20 * (scenario.longest_ms + 2_000) // max(1, scenario.workers)
-        bound_us = self.agenda.now_us + (10 * scenario.term_ms + 120_000 + work_ms) * MILLI
+        # A circuit that the storm opened lets nothing through before its time.
+        calm_ms = 10 * scenario.term_ms + 120_000 + LONGEST_COOLDOWN_MS
+        bound_us = self.agenda.now_us + (calm_ms + work_ms) * MILLI
         calm_us = self.agenda.now_us + 3 * scenario.term_ms * MILLI + 10 * SECOND
+        expired = 0
         while not self.troubles and not self._is_settled():
             if self.agenda.now_us >= bound_us:
                 self.troubles.append(f"V3: after the storm still unsettled: {self._unsettled()}")
                 return
             self._run_until(self.agenda.now_us + LOOK_AGAIN_US)
-            if self.agenda.now_us > calm_us:
-                self.troubles += self.auditor.overdue(self.agenda.now_us)
+            if self.agenda.now_us <= calm_us:
+                expired = self.auditor.ends["lease_expired"]
+                continue
+            self.troubles += self.auditor.overdue(self.agenda.now_us)
+            if self.auditor.ends["lease_expired"] > expired:
+                self.troubles.append("V4: a lease ran out though everybody is well")
 
     def _is_settled(self) -> bool:
         return not self._unsettled()
@@ -168,9 +177,10 @@ class Simulation:
         self.troubles += [each for each in self.auditor.troubles if each not in self.troubles]
         self.troubles += self.oracle.judge(self.auditor)
         self.troubles += judge_history(self.history, self.auditor)
-        log_id = self.scenario.seed.to_bytes(16, "big").hex()
         settled = self.scenario.mode == LIVENESS and not self.troubles
-        self.troubles += judge_effects(self.world, self.auditor, log_id, settled=settled)
+        self.troubles += judge_effects(
+            self.world, self.auditor, self._log_id, settled=settled
+        )
         for worker in self.workers:
             if worker.ran_twice():
                 self.troubles.append(f"{worker.name} ran leases {worker.ran_twice()} twice")
@@ -191,7 +201,12 @@ class Simulation:
         self.oracle.heard(sent, reply)
 
     def ran(self, worker: Worker) -> None:
-        """What must not outlive its lease runs in one place, unless a person took it away."""
+        """What must not outlive its lease runs in one place, unless a person took it away; and what
+        may have killed its worker begins when the log has that it does."""
+        held = self.auditor.watch.held
+        early = [it for it in worker.executor.alone() if it in held and not held[it].started]
+        if early:
+            self.troubles.append(f"leases {early} began and the log does not say so")
         here = worker.bound_tasks()
         for other in self.workers if here else ():
             if other is worker or not other.process.is_alive or other.process.is_frozen:
@@ -261,6 +276,7 @@ class Simulation:
         if self.server is not None:
             self.auditor.decided(self.server, self.agenda.now_us)
             self.auditor.read(self.server)
+            self.troubles += judge_confirmed(self.world, self.auditor, self._log_id)
 
     def end_server(self, error: BaseException) -> None:
         """The process of the coordinator is gone, and perhaps its machine."""

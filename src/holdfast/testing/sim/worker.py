@@ -71,6 +71,7 @@ class TimedExecutor(SteppedExecutor):
         self._scenario = scenario
         self._clock_ms = clock_ms
         self._changed = changed
+        self._is_calm = False
 
     def assign(self, run: Run) -> None:
         super().assign(run)
@@ -83,6 +84,8 @@ class TimedExecutor(SteppedExecutor):
         longest = self._scenario.longest_ms
         if attempt.run.on_disconnect == STOP and self._dice.random() < 0.3:
             longest = 2 * self._scenario.term_ms
+        if self._is_calm and attempt.run.timeout_ms:
+            longest = min(longest, attempt.run.timeout_ms // 2)
         attempt.until = now_ms + self._dice.randrange(1 + longest)
 
     def done_of(self, attempt: Attempt, ran_ms: int) -> Done:
@@ -91,9 +94,15 @@ class TimedExecutor(SteppedExecutor):
         result = answer_to(item.payload)
         return Done(run.job_id, item.index, item.lease_id, ran_ms, result, owed)
 
+    def alone(self) -> list[LeaseId]:
+        """What runs and was to begin only when its start was durable."""
+        heads = [lane[0] for lane in self._lanes if lane and lane[0].since and lane[0].run.alone]
+        return [head.item.lease_id for head in heads]
+
     def be_calm(self) -> None:
-        """From now on every attempt goes well."""
+        """From now on every attempt goes well, and ends before its timeout."""
         self._failing = 0.0
+        self._is_calm = True
 
 
 class TimedDeliverer(SteppedDeliverer):
