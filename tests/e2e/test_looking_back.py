@@ -67,7 +67,8 @@ def test_a_copy_taken_while_it_is_served_answers_every_command_that_looks(
     asked = []
     for name, command in leaves(holdfast):
         options = {option for parameter in command.params for option in parameter.opts}
-        if not {"--data", "--at"} <= options or name in ("query", "diff"):
+        # A fork is a new folder: whoever asks for one does more than look.
+        if not {"--data", "--at"} <= options or name in ("query", "diff", "log fork"):
             continue
         arguments = [p for p in command.params if isinstance(p, click.Argument) and p.required]
         wanted = {

@@ -255,7 +255,7 @@ def test_every_reason_that_such_towns_can_give_was_judged() -> None:
         seen.update(judged(seed))
     never = {
         "held", "delivering", "finished", "open", "workers_unknown", "server_leaving",
-        "log_suspended", "rate_namespace", "limit_user",
+        "log_suspended", "rate_namespace", "limit_user", "disk_full", "disk_slow",
         # Nothing is owed in a town.
         "in_block", "effect_backing_off", "effect_behind", "effect_parked", "no_sink",
         "no_carrier",
