@@ -89,7 +89,7 @@ def fill(hf: Holdfast, count: int) -> list[str]:
     return [job.id for job in jobs if len(job.result(PATIENCE_S)) == 300_000]
 
 
-@pytest.mark.parametrize("archived", [False, True])
+@pytest.mark.parametrize("archived", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_old_segments_go_and_the_results_of_kept_jobs_stay(
     opened: Open, tmp_path: Path, archived: bool
 ) -> None:

@@ -76,7 +76,8 @@ def test_every_kind_of_fault_is_met_and_every_consequence_seen(seed: int) -> Non
         )
 
 
-@pytest.mark.parametrize("batch", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [0, 1])
 def test_what_must_not_outlive_its_lease_never_runs_twice(batch: int, seed: int) -> None:
     seen: Counter[str] = Counter()
     first = seed * 1_000_000 + batch * BATCH
@@ -89,7 +90,8 @@ def test_what_must_not_outlive_its_lease_never_runs_twice(batch: int, seed: int)
     assert seen["released"], "nothing had to be stopped"
 
 
-@pytest.mark.parametrize("batch", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [0, 1])
 def test_what_really_runs_on_a_worker_never_takes_more_than_it_has(batch: int, seed: int) -> None:
     faults: Counter[str] = Counter()
     seen: Counter[str] = Counter()
