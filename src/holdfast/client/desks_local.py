@@ -1,5 +1,6 @@
 """Whom a program asks about what its own coordinator has: bounds, debts, stalls, reasons."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
@@ -18,17 +19,17 @@ from holdfast.core.state import State
 T = TypeVar("T")
 
 
-class LocalDesks:
+class LocalDesks(ABC):
     """Part of an open folder: everybody who is asked on the coordinator's thread."""
 
     _embedded: Embedded
     actor: str
 
-    def call(self, ask: Callable[[Coordinator], T]) -> T:
-        raise NotImplementedError
+    @abstractmethod
+    def call(self, ask: Callable[[Coordinator], T]) -> T: ...
 
-    def execute(self, command: c.Command) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def execute(self, command: c.Command) -> Any: ...
 
     @property
     def limits(self) -> LocalLimits:

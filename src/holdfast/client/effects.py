@@ -1,12 +1,11 @@
 """What commits owe, as a program looks at it and decides about it."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
+from holdfast.client.remote_desk import RemoteDesk
 from holdfast.wire.bodies import ChosenEffects
-from holdfast.wire.http import Http
 from holdfast.wire.wanted import WantedEffects
 
 EFFECTS: Final = "/effects"
@@ -41,16 +40,8 @@ class Settled(Struct):
     discarded: int = 0
 
 
-class RemoteEffects:
-    """Those of a server. `asked` has a question answered, or its refusal raised; `post` carries a
-    key, so that it may be repeated."""
-
-    def __init__(
-        self, http: Http, asked: Callable[[Callable[[], Any]], Any], post: Callable[..., Any]
-    ) -> None:
-        self._http = http
-        self._asked = asked
-        self._post = post
+class RemoteEffects(RemoteDesk):
+    """Those of a server."""
 
     def all(self, wanted: WantedEffects) -> list[OwedEffect]:
         found: list[OwedEffect] = []

@@ -1,11 +1,10 @@
 """What is done to many jobs or tasks by one request, as a program asks for it."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
-from holdfast.wire.http import Http
+from holdfast.client.remote_desk import RemoteDesk
 from holdfast.wire.operations import NewOperation, Preview, Undo
 
 OPERATIONS: Final = "/operations"
@@ -41,16 +40,8 @@ class Listed(Struct):
     operations: list[Operation]
 
 
-class RemoteOperations:
-    """Those of a server. `asked` has a question answered, or its refusal raised; `post` carries a
-    key, so that it may be repeated."""
-
-    def __init__(
-        self, http: Http, asked: Callable[[Callable[[], Any]], Any], post: Callable[..., Any]
-    ) -> None:
-        self._http = http
-        self._asked = asked
-        self._post = post
+class RemoteOperations(RemoteDesk):
+    """Those of a server."""
 
     def preview(self, body: NewOperation) -> Preview:
         told: Preview = self._post(OPERATIONS, body, Preview)

@@ -1,13 +1,12 @@
 """What is in quarantine, as a program looks at it and decides about it."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec import Struct, convert
 
+from holdfast.client.remote_desk import RemoteDesk
 from holdfast.core.ids import Index, JobId
 from holdfast.wire.bodies import ChosenCases, Force
-from holdfast.wire.http import Http
 from holdfast.wire.quarantine import WantedCases, joined_groups, query_of
 
 PLACE: Final = "/quarantine"
@@ -67,16 +66,8 @@ class Forced(Struct):
     moved: bool
 
 
-class RemoteQuarantine:
-    """That of a server. `asked` has a question answered, or its refusal raised; `post` carries a
-    key, so that it may be repeated."""
-
-    def __init__(
-        self, http: Http, asked: Callable[[Callable[[], Any]], Any], post: Callable[..., Any]
-    ) -> None:
-        self._http = http
-        self._asked = asked
-        self._post = post
+class RemoteQuarantine(RemoteDesk):
+    """That of a server."""
 
     def all(self, wanted: WantedCases) -> list[QuarantinedTask]:
         found: list[QuarantinedTask] = []

@@ -1,12 +1,11 @@
 """What hangs, as a program looks at it and decides about it."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
+from holdfast.client.remote_desk import RemoteDesk
 from holdfast.wire.bodies import ChosenStalls
-from holdfast.wire.http import Http
 
 STALLS: Final = "/stalls"
 PAGE: Final = 1_000
@@ -46,16 +45,8 @@ class Approvals(Struct):
     stalls: list[Approved]
 
 
-class RemoteStalls:
-    """Those of a server. `asked` has a question answered, or its refusal raised; `post` carries a
-    key, so that it may be repeated."""
-
-    def __init__(
-        self, http: Http, asked: Callable[[Callable[[], Any]], Any], post: Callable[..., Any]
-    ) -> None:
-        self._http = http
-        self._asked = asked
-        self._post = post
+class RemoteStalls(RemoteDesk):
+    """Those of a server."""
 
     def all(self) -> list[StallFound]:
         found: list[StallFound] = []
