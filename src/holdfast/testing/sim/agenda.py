@@ -33,11 +33,12 @@ def part_of(chance: int) -> float:
 
 class Agenda:
     """Time is counted in true microseconds, which no machine knows. What falls on the same
-    instant comes in an order that the seed chooses."""
+    instant comes in an order that the seed chooses; `at_once` is how much of it there was."""
 
     def __init__(self, seed: int) -> None:
         self.now_us = 0
         self.done = 0
+        self.at_once = 0
         self._seed = seed
         self._count = 0
         self._heap: list[tuple[int, int, int, Action]] = []
@@ -56,6 +57,7 @@ class Agenda:
 
     def step(self) -> None:
         instant, _, _, action = heappop(self._heap)
+        self.at_once = self.at_once + 1 if instant == self.now_us else 0
         self.now_us = instant
         self.done += 1
         action()

@@ -12,6 +12,7 @@ from typing import Final
 
 from holdfast.core import events as e
 from holdfast.core.apply import replay
+from holdfast.core.attempt import EndReason
 from holdfast.core.errors import BrokenInvariant
 from holdfast.core.freeze import fingerprint
 from holdfast.core.ids import NEVER, Position
@@ -37,7 +38,8 @@ Place = tuple[int, str, int, int]
 class Auditor:
     """`tallies` has for each job how its tasks stood, from which position on; `asked` the positions
     of the records of each request; `moves` counts the transitions of tasks. `lines` has for each
-    sink and key what is owed; `confirmed` what is said to have arrived."""
+    sink and key what is owed; `confirmed` what is said to have arrived; `undelivered` the leases
+    that never reached their workers."""
 
     def __init__(self, term_ms: int, trace: Callable[[bytes], None]) -> None:
         self.troubles: list[str] = []
@@ -53,6 +55,7 @@ class Auditor:
         self.lines: dict[tuple[str, str], list[Place]] = {}
         self.discarded: set[str] = set()
         self.confirmed: list[str] = []
+        self.undelivered: set[int] = set()
         self.forgotten: set[str] = set()
         self.records = 0
         self._term_us = term_ms * MILLI
@@ -123,7 +126,10 @@ class Auditor:
 
         until, troubles = int(before.position), []
         if server.log.oldest == 1 and server.log.epoch % REPLAYED_EVERY == 0:
-            again = recover(server.log, None, until=until)
+            try:
+                again = recover(server.log, None, until=until)
+            except BrokenInvariant as error:
+                return [f"L4: the log up to {until} cannot be replayed: {error}"]
             if fingerprint(again) != fingerprint(before):
                 troubles.append(f"L4: replay up to {until} gives another state than was there")
         last, found = Position(server.log.last), server.coordinator.state
@@ -197,6 +203,8 @@ class Auditor:
             return
         for end in event.ends:
             self.ends[end.reason] += 1
+            if end.reason == EndReason.UNDELIVERED:
+                self.undelivered.add(int(end.lease_id))
             since = self._renewed_us.get(end.lease_id)
             if end.reason != "lease_expired" or since is None or not at_us:
                 continue

@@ -11,13 +11,15 @@ from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from holdfast.testing.sim.agenda import SECOND, Agenda
 
 T = TypeVar("T")
 
 PPM = 1_000_000
+SPINNING: Final = 100_000
+"""So many callbacks in one pass, and a real program would never come back to its loop."""
 
 
 class Killed(BaseException):
@@ -234,11 +236,14 @@ class Process:
             self._died(error)
 
     def _run_ready(self) -> None:
-        ready = self._ready
+        ready, passes = self._ready, 0
         events._set_running_loop(self._loop)
         try:
             while ready:
                 handle = ready.popleft()
+                passes += 1
+                if passes > SPINNING:
+                    raise RuntimeError(f"{self.name} does not come to rest")
                 if not handle.is_cancelled:
                     handle.callback(*handle.arguments)
         finally:

@@ -5,16 +5,15 @@ from hashlib import blake2b
 from random import Random
 from typing import Final
 
-from holdfast.core import commands as c
 from holdfast.core.circuit import LONGEST_COOLDOWN_MS
 from holdfast.core.errors import LogFailed, OperatingError
 from holdfast.core.job import is_finished
-from holdfast.core.owed import BLOCK
 from holdfast.core.state import State
 from holdfast.testing.disks import CrashNow, FaultyDisk
 from holdfast.testing.receivers import World
 from holdfast.testing.sim.agenda import MILLI, SECOND, Agenda, mixed
 from holdfast.testing.sim.auditor import Auditor
+from holdfast.testing.sim.caretaker import look_after
 from holdfast.testing.sim.client import Client, Op
 from holdfast.testing.sim.damage import refuses_or_agrees, unchanged_by_another
 from holdfast.testing.sim.machines import Killed, Machine, Process
@@ -32,6 +31,8 @@ START_WALL_US: Final = 1_700_000_000 * SECOND
 OPERATE_US: Final = 7 * SECOND
 LOOK_AGAIN_US: Final = SECOND // 2
 TROUBLES_MAX: Final = 10
+SPINNING: Final = 20_000
+"""So many steps at one instant, and whoever takes them would not let a real processor rest."""
 TAKING: Final = ("kill_tasks", "kill_job", "set_aside", "force", "purge")
 """What people do that ends attempts under way."""
 
@@ -96,6 +97,8 @@ class Simulation:
         agenda = self.agenda
         while (due := agenda.next_us()) is not None and due <= end_us and not self.troubles:
             agenda.step()
+            if agenda.at_once > SPINNING:
+                self.troubles.append(f"V5: {SPINNING} steps and no time has passed")
             server = self.server
             if server is not None:
                 self.auditor.decided(server, agenda.now_us)
@@ -207,6 +210,7 @@ class Simulation:
         early = [it for it in worker.executor.alone() if it in held and not held[it].started]
         if early:
             self.troubles.append(f"leases {early} began and the log does not say so")
+        self._never_arrived(worker)
         here = worker.bound_tasks()
         for other in self.workers if here else ():
             if other is worker or not other.process.is_alive or other.process.is_frozen:
@@ -214,6 +218,13 @@ class Simulation:
             both = {task for task in here & other.bound_tasks() if not self._is_meddled(task[0])}
             if both:
                 self.troubles.append(f"{worker.name} and {other.name} both run {sorted(both)}")
+
+    def _never_arrived(self, worker: Worker) -> None:
+        """Whatever ended because it had not arrived has never begun and never will."""
+        began = self.auditor.undelivered & worker.executor.ran.keys()
+        if began:
+            found = f"{worker.name} began leases {sorted(began)}, which are said never to have come"
+            self.troubles.append(found)
 
     def _is_meddled(self, job_id: str) -> bool:
         return any(op.subject == job_id for op in self.history if op.kind in TAKING)
@@ -277,6 +288,8 @@ class Simulation:
             self.auditor.decided(self.server, self.agenda.now_us)
             self.auditor.read(self.server)
             self.troubles += judge_confirmed(self.world, self.auditor, self._log_id)
+            for worker in self.workers:
+                self._never_arrived(worker)
 
     def end_server(self, error: BaseException) -> None:
         """The process of the coordinator is gone, and perhaps its machine."""
@@ -375,21 +388,8 @@ class Simulation:
         """Somebody looks after what waits for a person: parked effects and cordons."""
         server = self.server
         if server is not None:
-            server.process.post(self._look_after, server)
+            server.process.post(look_after, server)
         self.agenda.after(OPERATE_US, self._operate)
-
-    def _look_after(self, server: Server) -> None:
-        coordinator = server.coordinator
-        if coordinator.failure is not None:
-            return
-        state = coordinator.state
-        parked = [owing for owing in state.debts if owing.debt.parked]
-        names = tuple(owing.name for owing in parked if owing.debt.kind != BLOCK)
-        if names:
-            coordinator.execute(c.RetryEffects(names=names), actor="operator")
-        for worker in list(state.cordoned):
-            coordinator.execute(c.UncordonWorker(worker=worker), actor="operator")
-        server.engine.soon()
 
 
 def simulate(seed: int, mode: str = SAFETY, only: tuple[int, ...] | None = None) -> Outcome:
