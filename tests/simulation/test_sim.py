@@ -7,6 +7,9 @@ from holdfast.testing.sim.plan import LIVENESS, SAFETY
 from holdfast.testing.sim.swarm import MIXED, run
 
 SHORT = (0, 4, 6, 12, 17, 18, 19, 24, 36, 42, 44, 46, 48, 49, 56, 57)
+FAILED_ONCE = ((162, SAFETY), (100_140, LIVENESS))
+"""Seeds that showed a mistake: of a judge, and of a coordinator that was started again and believed
+messages from before."""
 CALMED = (23, 26, 47, 48, 50, 58, 59)
 
 
@@ -20,6 +23,12 @@ def test_whatever_fails_nothing_promised_is_lost(number: int, seed: int) -> None
 def test_after_the_storm_everything_comes_to_its_end(number: int, seed: int) -> None:
     outcome = simulate(seed * 1_000_000 + number, LIVENESS)
     assert outcome.troubles == [], f"make sim SEED={outcome.seed} MODE={outcome.mode}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "mode"), FAILED_ONCE)
+def test_what_failed_once_keeps_its_promises_now(number: int, mode: str) -> None:
+    assert simulate(number, mode).troubles == []
 
 
 def test_the_same_seed_leaves_the_same_trace(seed: int) -> None:

@@ -88,7 +88,7 @@ class Exchanges:
             return
         if worker.says_news(exchange):
             self.registry.changed.add(worker.worker)
-        worker.hear(exchange)
+        worker.hear(exchange, self._coordinator.state.epoch)
         worker.heard_at = worker.seen_at
         worker.send = send
         here = (worker.worker, worker.incarnation)
@@ -110,7 +110,7 @@ class Exchanges:
     def _disown(self, worker: Worker, exchange: Exchange, send: SendReply) -> None:
         """Everything it tells is of another log: none of it is ours to judge. It hears so at once,
         and is given nothing before it has let go of it."""
-        worker.hear(exchange)
+        worker.hear(exchange, self._coordinator.state.epoch)
         worker.heard_at = worker.seen_at
         worker.send = send
         worker.held, worker.kept, worker.verdicts = NONE, (), foreign(exchange)
@@ -379,7 +379,7 @@ class Exchanges:
             worker.number, worker.verdicts, worker.stops, worker.recalls, worker.runs, who=who,
             good_ms=self._good_ms(worker), drain=self._must_drain(worker), kept=worker.kept,
             parcels=worker.parcels, removable=worker.removable,
-            log_id=self._coordinator.state.log_id,
+            log_id=self._coordinator.state.log_id, epoch=self._coordinator.state.epoch,
         )  # fmt: skip
         worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
         worker.kept, worker.runs, worker.parcels, worker.removable = (), (), (), ()

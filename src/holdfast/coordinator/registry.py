@@ -6,7 +6,7 @@ same machine that only one of them can hold. Whatever the former one held ends i
 """
 
 from holdfast.coordinator.coordinator import Coordinator
-from holdfast.coordinator.seats import Worker
+from holdfast.coordinator.seats import FORMER, Worker
 from holdfast.core import commands as c
 from holdfast.core.ids import Instant, WorkerId
 from holdfast.core.shape import shape_of
@@ -122,8 +122,9 @@ class Registry:
         holder = self._coordinator.state.holders.get((exchange.worker, exchange.incarnation))
         if holder is not None:
             # Granted by a coordinator before this one, whose answer may still be on its way. Once
-            # the worker has heard from us it takes no older answer.
-            fresh.unseen = ((exchange.number, frozenset(holder.leases)),)
+            # the worker has heard from us it takes no older answer, and says so: a message that was
+            # long on its way may be of a time when it had not even asked for what it runs now.
+            fresh.unseen = ((FORMER, frozenset(holder.leases)),)
             jobs = self._coordinator.state.jobs
             for task in holder.leases.values():
                 fresh.give((task.lease_id,), task.slot, shape_of(jobs[task.job_id]))

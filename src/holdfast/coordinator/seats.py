@@ -33,6 +33,8 @@ from holdfast.wire.exchange import (
 
 SendReply = Callable[[Reply], None]
 
+FORMER = 1 << 62
+"""Beyond the number of any exchange: of grants whose exchange this coordinator does not know."""
 GRANTED_SLACK = 256
 """How many leases that are long gone may be remembered before somebody sweeps."""
 
@@ -49,7 +51,8 @@ class Stand(Struct):
 
 
 class Worker(Struct):
-    """One incarnation. `unseen` holds what was granted in replies it has not confirmed; `verdicts`,
+    """One incarnation. `unseen` holds what was granted in replies it has not confirmed, and under
+    `FORMER` what a coordinator before this one granted, until it has heard from us; `verdicts`,
     `stops`, `recalls`, `kept`, `runs`, `parcels` and `removable` are the answer being put together
     for exchange `number`, which goes to `send`. `drained`: an operator wants it to take nothing
     more, as long as it is cordoned. `has_left`: it said goodbye.
@@ -95,7 +98,7 @@ class Worker(Struct):
         told = (exchange.capacity, exchange.draining, exchange.leaving)
         return told != (self.capacity, self.draining, self.has_left)
 
-    def hear(self, exchange: Exchange) -> None:
+    def hear(self, exchange: Exchange, epoch: int) -> None:
         """Take in what it says about itself. What it holds is taken in when its reports are."""
         self.number = exchange.number
         self.capacity, self.draining = exchange.capacity, exchange.draining
@@ -103,7 +106,12 @@ class Worker(Struct):
         self.has_left = exchange.leaving
         # Whatever is on its way to one that has left arrives nowhere.
         seen = self.number if exchange.leaving else exchange.seen
-        self.unseen = tuple(entry for entry in self.unseen if entry[0] > seen)
+        has_heard = exchange.leaving or exchange.epoch == epoch
+        self.unseen = tuple(
+            (number, leases)
+            for number, leases in self.unseen
+            if number > seen and not (number == FORMER and has_heard)
+        )
 
     def note_progress(self, told: Iterable[Progress]) -> None:
         """Keep what attempts say, as long as they are held here."""

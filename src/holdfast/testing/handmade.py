@@ -23,6 +23,7 @@ class Hand:
         self._hello = Hello("here", 1, "0.1.0", "", (("zone", "eu"),), lock=lock)
         self._http = http
         self._number = 0
+        self._epoch = 0
         self._held: list[LeaseId] = []
         self._given: list[Leased] = []
 
@@ -48,8 +49,10 @@ class Hand:
             occupied=0,
             draining=False,
             hello=self._hello,
+            epoch=self._epoch,
         )
         reply = self._http.post("/api/v1/exchange", message, Reply)
+        self._epoch = reply.epoch
         for run in reply.runs:
             self._given += [(run, item.index, item.lease_id) for item in run.items]
             self._held += [item.lease_id for item in run.items]

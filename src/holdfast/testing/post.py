@@ -47,8 +47,9 @@ class Post:
         **owed: Any,
     ) -> None:
         """Say it without waiting for anything; the next turn may answer. `owed` is what it says of
-        entries, of progress and of leftovers."""
+        entries, of progress and of leftovers, and from which coordinator it heard last."""
         self.number = self.number + 1 if number is None else number
+        owed.setdefault("epoch", self.replies[-1].epoch if self.replies else 0)
         offers = capacity or Capacity(slots, slots * 1_000, 1 << 30, 0)
         if seen is None:
             seen = self.number - 1

@@ -155,7 +155,8 @@ class Exchange(Struct, frozen=True, array_like=True):
     in hand. `progress` is where attempts stand that said so. `leftovers` are attempts whose staged
     files lie about on the worker's machine: the reply says which of them nobody is owed. `log_id`
     names the log of the replies so far, and so of all that is held and carried; empty before the
-    first one, and from workers that do not know of it.
+    first one, and from workers that do not know of it. `epoch` is that of the last reply: only who
+    has heard from this coordinator can say what of a former one's never came.
     """
 
     worker: WorkerId
@@ -179,6 +180,7 @@ class Exchange(Struct, frozen=True, array_like=True):
     progress: tuple[Progress, ...] = ()
     leftovers: tuple[Origin, ...] = ()
     log_id: str = ""
+    epoch: int = 0
 
 
 def is_empty(exchange: Exchange) -> bool:
@@ -214,7 +216,8 @@ class Reply(Struct, frozen=True, array_like=True):
     and are neither accepted nor lost before the last of the gang has come. The worker goes on
     holding them, tells them again when it is asked who it is, and hears of each as of a stop.
     `parcels` are entries to deliver. `removable` answers `leftovers`. `log_id` names the log that
-    answers: where it is another than before, whatever the worker holds or carries is lost.
+    answers: where it is another than before, whatever the worker holds or carries is lost. `epoch`
+    tells one coordinator on that log from the next.
     """
 
     number: int
@@ -230,3 +233,4 @@ class Reply(Struct, frozen=True, array_like=True):
     parcels: tuple[Parcel, ...] = ()
     removable: tuple[LeaseId, ...] = ()
     log_id: str = ""
+    epoch: int = 0

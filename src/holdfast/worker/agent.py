@@ -72,7 +72,7 @@ class Agent:
         self._has_lapsed = False
         self._number = 0
         self._seen = 0
-        self._log_id = ""
+        self._log_id, self._epoch = "", 0
         self._under_way: Exchange | None = None
         self._held: dict[LeaseId, Run] = {}
         self._told: set[LeaseId] = set()
@@ -142,7 +142,7 @@ class Agent:
             *self.parcels.tell(now_ms),
             tuple(self._early.progress.values()),
             self.parcels.asking,
-            self._log_id,
+            *(self._log_id, self._epoch),
         )
         return self._under_way
 
@@ -172,7 +172,7 @@ class Agent:
         sent = self._under_way
         if sent is None or not self._seen < reply.number <= sent.number:
             return
-        self._seen = reply.number
+        self._seen, self._epoch = reply.number, reply.epoch
         self._is_known = self.hello is None or not reply.who
         term_ms = max((run.term_ms for run in reply.runs), default=0)
         self._authority.answered(reply.number, reply.good_ms, term_ms)

@@ -27,6 +27,9 @@ class Scene:
         self.service.do(c.SubmitJob(spec=SPEC, items=(b"a",)))
         self.service.settle()
 
+    def epoch(self) -> int:
+        return self.service.coordinator.state.epoch
+
     def pass_time(self, ms: int) -> None:
         for _ in range(0, ms, TERM_MS // 8):
             self.clock.advance(TERM_MS // 8)
@@ -113,6 +116,19 @@ def test_a_grant_of_a_former_coordinator_may_still_arrive() -> None:
     scene.service.settle()
     assert scene.ends() == []
     # It has heard from this one, and takes no older answer any more.
-    scene.worker.say(seen=2, hello=HELLO)
+    scene.worker.say(seen=2, hello=HELLO, epoch=scene.epoch())
     scene.service.settle()
     assert scene.ends() == ["undelivered"]
+
+
+def test_a_message_that_was_long_on_its_way_says_nothing_of_what_came_since() -> None:
+    scene = Scene()
+    scene.submit()
+    former = scene.epoch()
+    scene.worker.hear(hello=HELLO)
+    scene.service.crash(frame_survives=True)
+    # Both were sent before the worker asked for what it runs now, and wandered about since.
+    for number in (2, 3):
+        scene.worker.say(number=number, seen=number - 1, hello=HELLO, epoch=former)
+        scene.service.settle()
+    assert scene.ends() == []
