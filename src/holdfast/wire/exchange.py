@@ -11,6 +11,7 @@ from msgspec import Struct
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.wire.delivery import Bounced, DebtName, Origin, Parcel
+from holdfast.wire.servicing import Sample, ServiceNews
 
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 """What a verdict says. Final, each of them."""
@@ -40,6 +41,8 @@ __all__ = [
     "Released",
     "Reply",
     "Run",
+    "Sample",
+    "ServiceNews",
     "Started",
     "Verdict",
     "is_empty",
@@ -156,7 +159,8 @@ class Exchange(Struct, frozen=True, array_like=True):
     files lie about on the worker's machine: the reply says which of them nobody is owed. `log_id`
     names the log of the replies so far, and so of all that is held and carried; empty before the
     first one, and from workers that do not know of it. `epoch` is that of the last reply: only who
-    has heard from this coordinator can say what of a former one's never came.
+    has heard from this coordinator can say what of a former one's never came. `services` tells how
+    services stand that it runs, where that changed, and `samples` what they take.
     """
 
     worker: WorkerId
@@ -181,6 +185,8 @@ class Exchange(Struct, frozen=True, array_like=True):
     leftovers: tuple[Origin, ...] = ()
     log_id: str = ""
     epoch: int = 0
+    services: tuple[ServiceNews, ...] = ()
+    samples: tuple[Sample, ...] = ()
 
 
 def is_empty(exchange: Exchange) -> bool:
@@ -188,6 +194,7 @@ def is_empty(exchange: Exchange) -> bool:
     return not (
         exchange.started or exchange.done or exchange.failed or exchange.released
         or exchange.delivered or exchange.bounced or exchange.progress or exchange.leftovers
+        or exchange.services or exchange.samples
     )  # fmt: skip
 
 
@@ -217,7 +224,8 @@ class Reply(Struct, frozen=True, array_like=True):
     holding them, tells them again when it is asked who it is, and hears of each as of a stop.
     `parcels` are entries to deliver. `removable` answers `leftovers`. `log_id` names the log that
     answers: where it is another than before, whatever the worker holds or carries is lost. `epoch`
-    tells one coordinator on that log from the next.
+    tells one coordinator on that log from the next. `scrapes` are replicas whose own metrics are to
+    be read from now on, for as long as they run; what is not named is left as it is.
     """
 
     number: int
@@ -234,3 +242,4 @@ class Reply(Struct, frozen=True, array_like=True):
     removable: tuple[LeaseId, ...] = ()
     log_id: str = ""
     epoch: int = 0
+    scrapes: tuple[LeaseId, ...] = ()
