@@ -65,22 +65,27 @@ class Unknown(Struct, frozen=True, gc=False):
 Listing = Known | Unknown
 
 
-class PartitionHealth(Struct, frozen=True, kw_only=True, gc=False):
-    """What the data grid says of itself. `leader_since` is when its leader last changed; NEVER
-    where it has none or does not tell."""
+class Partition(Struct, frozen=True, kw_only=True, gc=False):
+    """How one partition of the data grid stands, as it says itself. An empty `leader`: none."""
 
-    total: int = 0
-    healthy: int = 0
+    name: str
+    members: int
+    ready: int
+    leader: str = ""
     leader_since: Instant = NEVER
-    error: str = ""
+
+    @property
+    def is_green(self) -> bool:
+        return 0 < self.members <= self.ready
 
 
 class Observed(Struct, frozen=True, kw_only=True):
     """The children of one runtime at one moment. A kind that is missing here was not listed, and
-    counts as unknown. `load_percent` is how busy the machines are, None where nobody tells."""
+    counts as unknown. `partitions` is None where the data grid does not tell; the two shares are
+    how busy the machines and how full the replicas' memory are, None where nobody measures."""
 
     children: Mapping[ManagedKind, Listing]
-    partitions: PartitionHealth | None = None
+    partitions: tuple[Partition, ...] | None = None
     load_percent: int | None = None
     memory_usage_percent: int | None = None
 
