@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.core.ids import Instant
-from holdfast.runtimes.observed import PartitionHealth
+from holdfast.runtimes.observed import Partition
 from holdfast.runtimes.quorum import outvoted, unled, unwell
 from holdfast.runtimes.spec import CPU, MEMORY, ODGM_REPLICAS, REPLICAS
 from holdfast.runtimes.status import Phase
@@ -104,8 +104,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     load_percent: int | None = None
     load_percent_max: int = WHOLE
     is_autoscaled: bool = False
-    partitions: PartitionHealth | None = None
-    ready: int = 0
+    partitions: tuple[Partition, ...] | None = None
     leader_steady_ms: int = LEADER_STEADY_MS
 
 
@@ -154,9 +153,8 @@ def leader_stable(situation: Situation) -> str:
 
 
 def quorum_kept(situation: Situation) -> str:
-    return outvoted(
-        actual=situation.actual, target=situation.target, ready=situation.ready
-    )
+    actual, target = situation.actual, situation.target
+    return outvoted(situation.partitions, actual=actual, target=target)
 
 
 PRECONDITIONS: Final[Mapping[str, tuple[Precondition, ...]]] = {

@@ -203,7 +203,6 @@ def _situation(
         load_percent_max=nfr.max_load,
         is_autoscaled=isinstance(way, Way) and way.path.kind == "Hpa",
         partitions=observed.partitions,
-        ready=way.child.ready if isinstance(way, Way) else 0,
     )
 
 

@@ -6,8 +6,8 @@ partition is healthy and led, and never so that what is left is less than a majo
 there.
 """
 
-from holdfast.core.ids import NEVER, Instant
-from holdfast.runtimes.observed import PartitionHealth
+from holdfast.core.ids import Instant
+from holdfast.runtimes.observed import Partition
 
 
 def majority(members: int) -> int:
@@ -20,36 +20,39 @@ def spare(members: int) -> int:
     return max(0, members - majority(members))
 
 
-def unwell(partitions: PartitionHealth | None) -> str:
+def unwell(partitions: tuple[Partition, ...] | None) -> str:
     """Why partitions do not count as healthy; nothing where they do."""
-    if partitions is None:
+    if not partitions:
         return "the health of the partitions is not known"
-    if partitions.error:
-        return f"the health of the partitions is not known: {partitions.error}"
-    if not 0 < partitions.total <= partitions.healthy:
-        return f"{partitions.healthy} of {partitions.total} partitions are healthy"
+    for partition in partitions:
+        if not partition.is_green:
+            return f"partition {partition.name} has {partition.ready} of {partition.members} ready"
     return ""
 
 
-def unled(partitions: PartitionHealth | None, *, steady_ms: int, now: Instant) -> str:
-    """Why the leader does not count as stable; nothing where it does."""
-    if partitions is None or partitions.leader_since == NEVER:
-        return "no leader is known"
-    if now - partitions.leader_since < steady_ms:
-        return "the leader changed a short while ago"
+def unled(partitions: tuple[Partition, ...] | None, *, steady_ms: int, now: Instant) -> str:
+    """Why leaders do not count as stable; nothing where they do."""
+    for partition in partitions or ():
+        if not partition.leader:
+            return f"partition {partition.name} has no leader"
+        if now - partition.leader_since < steady_ms:
+            return f"partition {partition.name} has a new leader, {partition.leader}"
     return ""
 
 
-def outvoted(*, actual: int, target: int, ready: int) -> str:
+def outvoted(partitions: tuple[Partition, ...] | None, *, actual: int, target: int) -> str:
     """Why the next step towards a target would cost a majority; nothing where it does not.
 
-    It may well be a ready member that leaves, so one fewer than the ready ones is counted with.
+    Whoever leaves may be a member of every partition, and a ready one.
     """
     if target >= actual:
         return ""
-    left = min(actual, ready) - 1
-    if left < majority(actual):
-        return f"{left} of {actual} replicas would be left, no majority"
+    if actual - 1 < majority(actual):
+        return f"{actual - 1} of {actual} replicas are no majority"
+    for partition in partitions or ():
+        left = partition.ready - 1
+        if left < majority(partition.members):
+            return f"partition {partition.name} would have {left} of {partition.members} left"
     return ""
 
 

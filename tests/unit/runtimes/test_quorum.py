@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from holdfast.core.ids import NEVER, Instant
-from holdfast.runtimes.observed import PartitionHealth
+from holdfast.core.ids import Instant
+from holdfast.runtimes.observed import Partition
 from holdfast.runtimes.quorum import majority, one_step, outvoted, spare, unled, unwell
 
 NOW = Instant(1_000_000)
@@ -21,49 +21,62 @@ def test_what_may_be_away_leaves_a_majority() -> None:
     assert all(n - spare(n) >= majority(n) for n in range(1, 100))
 
 
+def a_partition(members: int, ready: int, leader: str = "a", since: int = 1) -> Partition:
+    return Partition(
+        name="p1", members=members, ready=ready, leader=leader, leader_since=Instant(since)
+    )
+
+
+GOOD = a_partition(3, 3)
+
+
 @pytest.mark.parametrize(
     ("partitions", "why"),
     [
         (None, "the health of the partitions is not known"),
-        (PartitionHealth(error="timed out"), "the health of the partitions is not known: timed out"),
-        (PartitionHealth(total=0, healthy=0), "0 of 0 partitions are healthy"),
-        (PartitionHealth(total=4, healthy=3), "3 of 4 partitions are healthy"),
-        (PartitionHealth(total=4, healthy=4), ""),
+        ((), "the health of the partitions is not known"),
+        ((GOOD, a_partition(0, 0)), "partition p1 has 0 of 0 ready"),
+        ((GOOD, a_partition(3, 2)), "partition p1 has 2 of 3 ready"),
+        ((GOOD, GOOD), ""),
     ],
 )
 def test_only_partitions_known_to_be_healthy_count_as_such(
-    partitions: PartitionHealth | None, why: str
+    partitions: tuple[Partition, ...] | None, why: str
 ) -> None:
     assert unwell(partitions) == why
 
 
 @pytest.mark.parametrize(
-    ("since", "why"),
+    ("leader", "since", "why"),
     [
-        (NEVER, "no leader is known"),
-        (NOW - 9_999, "the leader changed a short while ago"),
-        (NOW - 10_000, ""),
+        ("", 1, "partition p1 has no leader"),
+        ("b", NOW - 9_999, "partition p1 has a new leader, b"),
+        ("b", NOW - 10_000, ""),
     ],
 )
-def test_a_leader_is_stable_when_it_has_led_for_a_while(since: int, why: str) -> None:
-    partitions = PartitionHealth(total=1, healthy=1, leader_since=Instant(since))
+def test_a_leader_is_stable_when_it_has_led_for_a_while(
+    leader: str, since: int, why: str
+) -> None:
+    partitions = (GOOD, a_partition(3, 3, leader, since))
     assert unled(partitions, steady_ms=10_000, now=NOW) == why
-    assert unled(None, steady_ms=10_000, now=NOW) == "no leader is known"
 
 
 def test_no_step_leaves_less_than_a_majority() -> None:
-    for actual, ready, target in product(range(8), repeat=3):
-        if outvoted(actual=actual, target=target, ready=ready):
+    for actual, target, members, ready in product(range(8), repeat=4):
+        partition = a_partition(members, ready)
+        if outvoted((partition,), actual=actual, target=target):
             assert target < actual
         elif target < actual:
-            assert min(ready, actual) - 1 >= majority(actual)
+            assert actual - 1 >= majority(actual)
+            assert ready - 1 >= majority(members)
 
 
 def test_the_smallest_grids_are_never_made_smaller() -> None:
-    assert outvoted(actual=2, target=1, ready=2) == "1 of 2 replicas would be left, no majority"
-    assert outvoted(actual=1, target=0, ready=1)
-    assert not outvoted(actual=3, target=2, ready=3)
-    assert outvoted(actual=3, target=2, ready=2)
+    assert outvoted((), actual=2, target=1) == "1 of 2 replicas are no majority"
+    assert outvoted((), actual=1, target=0)
+    assert not outvoted((GOOD,), actual=3, target=2)
+    two_of_three = (a_partition(3, 2),)
+    assert outvoted(two_of_three, actual=3, target=2) == "partition p1 would have 1 of 3 left"
 
 
 def test_a_step_moves_one_member_the_right_way() -> None:
