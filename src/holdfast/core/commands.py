@@ -47,6 +47,7 @@ from holdfast.core.commands_owed import (
     RetryEffects,
 )
 from holdfast.core.commands_repair import REPAIR_COMMANDS, RecordRepair
+from holdfast.core.commands_resources import RESOURCE_COMMANDS
 from holdfast.core.commands_schedules import SCHEDULE_COMMANDS
 from holdfast.core.commands_stalls import STALL_COMMANDS, RecoverStalled
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
@@ -373,4 +374,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *DECIDED_COMMANDS,
     *LINEAGE_COMMANDS,
     *REPAIR_COMMANDS,
+    *RESOURCE_COMMANDS,
 )

@@ -22,6 +22,7 @@ from holdfast.core.lineage import Ancestor
 from holdfast.core.operation import Operation
 from holdfast.core.owed import Stored
 from holdfast.core.ready import is_begun, put_back
+from holdfast.core.resource import Resource
 from holdfast.core.schedule import Schedule
 from holdfast.core.sound import Unsound, flaws_of, is_plausible, strange_states
 from holdfast.core.spec import JobSpec
@@ -73,6 +74,7 @@ class FrozenState(
     lineage: tuple[Ancestor, ...] = ()
     suspended: str = ""
     operations: list[Operation] = []
+    resources: list[Resource] = []
 
 
 class Versioned(Struct, array_like=True):
@@ -152,6 +154,7 @@ def freeze(state: State) -> bytes:
         state.lineage,
         state.suspended,
         list(state.operations.values()),
+        list(state.resources.values()),
     )
     return _encoder.encode(_without_defaults(frozen))
 
@@ -186,6 +189,7 @@ def thaw(data: bytes) -> State:
     state.retries_away = dict(frozen.retries_away)
     state.lineage, state.suspended = frozen.lineage, frozen.suspended
     state.operations = {known.operation_id: known for known in frozen.operations}
+    state.resources = {known.key: known for known in frozen.resources}
     _build_indexes(state)
     return state
 

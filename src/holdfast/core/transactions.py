@@ -22,6 +22,7 @@ from holdfast.core.transactions_fleet import FLEET
 from holdfast.core.transactions_lineage import LINEAGE
 from holdfast.core.transactions_operations import OPERATION_RENDERERS
 from holdfast.core.transactions_owed import OWED
+from holdfast.core.transactions_resources import RESOURCES
 from holdfast.core.transactions_schedules import SCHEDULES
 
 __all__ = [
@@ -321,4 +322,5 @@ RENDERERS: Final[dict[type[e.Event], Renderer]] = {
     **CIRCUITS,
     **LINEAGE,
     **OPERATION_RENDERERS,
+    **RESOURCES,
 }

@@ -15,6 +15,7 @@ from holdfast.core.state import State
 from holdfast.core.task import FRESH, KILLED_BY_LIMIT, Task
 from holdfast.core.watch import Watch
 from holdfast.core.watch_circuits import CLOSED, HALF_OPEN, OPEN, SeenCircuit
+from holdfast.core.watch_resources import SeenResource
 from holdfast.core.watch_schedules import SeenSchedule
 
 CIRCUITS: Final = {
@@ -34,7 +35,6 @@ def watch_from(state: State) -> Watch:
     watch = Watch()
     watch.position, watch.time, watch.epoch = state.position, state.time, state.epoch
     watch.next_lease, watch.suspended = state.next_lease, bool(state.suspended)
-    watch.suspended = bool(state.suspended)
     for job in state.jobs.values():
         _remember(watch, state, job)
     for name, schedule in state.schedules.items():
@@ -45,6 +45,14 @@ def watch_from(state: State) -> Watch:
         probe = 0 if circuit.probe is None else circuit.probe.lease_id
         watch.circuits[key] = SeenCircuit(
             CIRCUITS[circuit.state], circuit.failures, circuit.until, probe
+        )
+    for resource in state.resources.values():
+        watch.resources[resource.key] = SeenResource(
+            resource.generation,
+            resource.spec,
+            resource.status,
+            resource.finalizers,
+            resource.deleted_at != NEVER,
         )
     return watch
 

@@ -17,6 +17,7 @@ from holdfast.core.job import Job
 from holdfast.core.line import Line
 from holdfast.core.lineage import Ancestor
 from holdfast.core.owed import Debt, Stored
+from holdfast.core.resource import Resource
 from holdfast.core.schedule import Definition, Schedule, Timing
 from holdfast.core.shape import shape_of
 from holdfast.core.spec import JobSpec, RetryBudget
@@ -55,6 +56,12 @@ def put_job(name: str, value: object) -> Break:
 def put_end(job: Job) -> None:
     """Let a job of one task have succeeded."""
     job.states[0], job.unfinished = TaskState.SUCCEEDED, 0
+
+
+def a_resource(**fields: Any) -> Break:
+    told = {"kind": "k", "name": "n", "spec": b"", "generation": 1, "version": Position(1)}
+    resource = Resource(**{**told, "created_at": Instant(1), **fields})
+    return lambda state, job: state.resources.update({("k", "n"): resource})
 
 
 def two_under_one_lease(state: State, job: Job) -> None:
@@ -250,6 +257,9 @@ PLANTED: dict[str, tuple[str, str, Break]] = {
         "L9", "running", lambda s, job: setattr(s, "suspended", "fork")
     ),
     "a circuit under another name": ("F1", "fresh", a_circuit(name="other", failures=1)),
+    "a resource under another name": ("R1", "fresh", a_resource(name="other")),
+    "a resource changed in the future": ("R1", "fresh", a_resource(version=Position(99))),
+    "a resource that is deleted and stays": ("R1", "fresh", a_resource(deleted_at=Instant(1))),
 }
 
 

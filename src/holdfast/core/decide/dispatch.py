@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from holdfast.core import commands as c
 from holdfast.core import commands_operations as o
+from holdfast.core import commands_resources as r
 from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
 from holdfast.core.decide import (
@@ -21,6 +22,7 @@ from holdfast.core.decide import (
     owed,
     repair,
     reports,
+    resources,
     schedules,
     stalls,
     tenure,
@@ -94,6 +96,10 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.ForceTask: forced.force,
     c.RetryQuarantined: decided.retry_quarantined,
     c.PurgeQuarantined: decided.purge_quarantined,
+    r.PutResource: resources.put,
+    r.PutResourceStatus: resources.put_status,
+    r.SetResourceFinalizers: resources.set_finalizers,
+    r.MarkResourceDeleted: resources.mark_deleted,
 }
 
 
