@@ -16,7 +16,7 @@ from holdfast.runtimes.descriptor import (
 )
 from holdfast.runtimes.observed import ManagedKind
 from holdfast.runtimes.rendering import Style, renderer
-from holdfast.runtimes.spec import Spec
+from holdfast.runtimes.spec import Function, Odgm, Spec
 
 MANAGED: Final = (
     ManagedKind.DEPLOYMENT,
@@ -51,17 +51,15 @@ def descriptor_of(template: str, style: Style) -> TemplateDescriptor:
 
 def problem_of(spec: Spec) -> Problem | None:
     """A worker starts a program: everything needs a command, and nothing an image."""
-    for index, function in enumerate(spec.functions):
-        if not function.command:
-            message = f"template {spec.template} runs programs: say which, as [\"python3\", …]"
-            return Problem(f"spec.functions[{index}].command", message)
-        if function.image:
-            message = f"template {spec.template} runs programs, not images"
-            return Problem(f"spec.functions[{index}].image", message)
+    named: list[tuple[str, Function | Odgm]] = [
+        (f"spec.functions[{index}]", function) for index, function in enumerate(spec.functions)
+    ]
     if spec.odgm is not None and spec.odgm.enabled:
-        if not spec.odgm.command:
-            message = f"template {spec.template} runs programs: say which, as [\"python3\", …]"
-            return Problem("spec.odgm.command", message)
-        if spec.odgm.image:
-            return Problem("spec.odgm.image", f"template {spec.template} runs programs, not images")
+        named.append(("spec.odgm", spec.odgm))
+    for path, component in named:
+        if not component.command:
+            told = f'template {spec.template} runs programs: say which, as ["python3", …]'
+            return Problem(f"{path}.command", told)
+        if component.image:
+            return Problem(f"{path}.image", f"template {spec.template} runs programs, not images")
     return None

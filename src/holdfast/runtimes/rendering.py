@@ -28,7 +28,7 @@ from holdfast.runtimes.spec import (
     Health,
     Odgm,
 )
-from holdfast.runtimes.status import Enforced, Status, target_key
+from holdfast.runtimes.status import Enforced, target_key
 from holdfast.runtimes.workload import Probe, Probes, Workload
 
 REVISION_BYTES: Final = 5
@@ -63,10 +63,6 @@ def renderer(style: Style) -> Callable[[Resource], tuple[Workload, ...]]:
     return render
 
 
-def is_odgm_wanted(resource: Resource) -> bool:
-    return resource.spec.odgm is not None and resource.spec.odgm.enabled
-
-
 def effective(
     enforced: dict[str, Enforced], dimension: str, function_key: str, declared: int
 ) -> int:
@@ -76,10 +72,6 @@ def effective(
         if found is not None and found.target is not None:
             return found.target
     return declared
-
-
-def replicas_now(status: Status, function: Function) -> int:
-    return effective(status.enforced, REPLICAS, function.key, function.replicas)
 
 
 def _function(
@@ -131,20 +123,13 @@ def _workload(
     kinds: tuple[ManagedKind, ...],
     attendants: tuple[ManagedKind, ...],
 ) -> Workload:
-    asked = declared.resources
-    cpus_milli, memory_bytes, gpus = int(asked.cpu), int(asked.memory), asked.gpus
-    if not style.asks_resources:
-        cpus_milli = memory_bytes = gpus = 0
-    elif enforced:
-        cpus_milli = effective(enforced, CPU, function_key, cpus_milli)
-        memory_bytes = effective(enforced, MEMORY, function_key, memory_bytes)
+    cpus_milli, memory_bytes, gpus = _asked(declared, style, enforced, function_key)
     env = declared.env
     if isinstance(declared, Odgm):
         env = {**env, "ODGM_PARTITIONS": str(declared.partitions)}
     metrics = declared.metrics
     probes = NO_PROBES if declared.health is None else probes_of(declared.health)
-    metrics_path = "" if metrics is None else metrics.path
-    metrics_port = "" if metrics is None else metrics.port
+    metrics_path, metrics_port = ("", "") if metrics is None else (metrics.path, metrics.port)
     constraints = declared.placement.constraints
     spread = declared.placement.spread or style.spread
     grace_ms = int(declared.grace)
@@ -184,6 +169,20 @@ def _workload(
         restarts=declared.restarts,
         grace_ms=grace_ms,
     )
+
+
+def _asked(
+    declared: Function | Odgm, style: Style, enforced: dict[str, Enforced], function_key: str
+) -> tuple[int, int, int]:
+    """Thousandths of a processor, bytes of memory and devices for each replica."""
+    if not style.asks_resources:
+        return 0, 0, 0
+    asked = declared.resources
+    cpus_milli, memory_bytes = int(asked.cpu), int(asked.memory)
+    if enforced:
+        cpus_milli = effective(enforced, CPU, function_key, cpus_milli)
+        memory_bytes = effective(enforced, MEMORY, function_key, memory_bytes)
+    return cpus_milli, memory_bytes, asked.gpus
 
 
 def _digest(*replaced: object) -> str:
