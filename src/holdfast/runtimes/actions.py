@@ -15,12 +15,11 @@ class EnsureFinalizer(Struct, frozen=True, tag=True):
 
 
 class ApplyWorkload(Struct, frozen=True, tag=True, kw_only=True):
-    """Bring these children to what they should be. `is_whole`: all of the runtime, not a repair;
-    its outcome is the apply of this generation."""
+    """Bring these children to what they should be: all of them for a new generation, those that
+    are missing or outdated otherwise."""
 
     generation: int
     workloads: tuple[Workload, ...]
-    is_whole: bool
 
 
 class DeleteOrphans(Struct, frozen=True, tag=True):
@@ -89,7 +88,8 @@ Action = (
 
 
 class ApplyOutcome(Struct, frozen=True, kw_only=True, gc=False):
-    """What an apply of the whole came to."""
+    """What an apply came to. `message` is the child it met in a conflict (`Deployment/x`), else
+    what was said of it; empty when it went well."""
 
     generation: int
     code: ApplyCode
@@ -98,7 +98,8 @@ class ApplyOutcome(Struct, frozen=True, kw_only=True, gc=False):
 
 class EnforcementOutcome(Struct, frozen=True, kw_only=True, gc=False):
     """What an enforcement came to. `reason` is empty when it went well, else one of the four
-    (`EnforceConflict`, `EnforceInvalid`, `EnforceFallbackFailed`, `EnforceFailed`)."""
+    (`EnforceConflict`, `EnforceInvalid`, `EnforceFallbackFailed`, `EnforceFailed`). `at` is when
+    it ended, and with the key its identity."""
 
     key: str
     component: str
@@ -108,6 +109,7 @@ class EnforcementOutcome(Struct, frozen=True, kw_only=True, gc=False):
     basis: str
     confidence: float
     cooldown_until: Instant
+    at: Instant
     reason: str = ""
     message: str = ""
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from holdfast.core.ids import NEVER, Instant
+from holdfast.runtimes.status import RolloutProgress
 
 
 class ManagedKind(StrEnum):
@@ -47,6 +48,7 @@ class Child(Struct, frozen=True, kw_only=True, gc=False):
     ready: int = 0
     crash: Crash | None = None
     problems: tuple[str, ...] = ()
+    rollout: RolloutProgress | None = None
     is_deleting: bool = False
 
 

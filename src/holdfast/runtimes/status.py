@@ -108,6 +108,10 @@ class ResourceRef(Struct, frozen=True, order=True, gc=False):
     kind: str
     name: str
 
+    @property
+    def told(self) -> str:
+        return f"{self.kind}/{self.name}"
+
 
 class Recommendation(Struct, frozen=True, kw_only=True, gc=False):
     """What an analyzer holds to be right: whole replicas, bytes, or thousandths of a processor."""
@@ -130,10 +134,12 @@ class Stability(Struct, frozen=True, kw_only=True, gc=False):
 
 class Enforced(Struct, frozen=True, kw_only=True, gc=False):
     """What enforcement did last for one target. `target` is None where what was declared holds.
-    `failures` counts those since the last success, with the reason of the latest."""
+    `failures` counts those since the last success, with the reason of the latest. `at` is when
+    the latest ended, well or not."""
 
     target: int | None = None
     cooldown_until: Instant = NEVER
+    at: Instant = NEVER
     failures: int = 0
     reason: str = ""
     message: str = ""
@@ -184,11 +190,13 @@ class Status(Struct, frozen=True, kw_only=True):
     `nfr_recommendations`, `stability` and `enforced` are keyed by target: a dimension alone
     (`replicas`) where it holds for all functions alike, `replicas/hello` where it is one
     function's. `tries` is keyed by anomaly. `metrics_targets` are those that were ensured.
-    `last_updated_at` is when this was last written.
+    `template` is the one that predicted the names in `functions`. `last_updated_at` is when this
+    was last written.
     """
 
     phase: Phase = Phase.PENDING
     observed_generation: int = 0
+    template: str = ""
     conditions: tuple[Condition, ...] = ()
     functions: tuple[FunctionStatus, ...] = ()
     odgm: OdgmStatus | None = None

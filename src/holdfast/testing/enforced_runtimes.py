@@ -32,6 +32,7 @@ def a_workload(kind: ManagedKind, component: str, key: str, replicas: int) -> Wo
     return Workload(
         name=key or ODGM,
         kinds=(kind,),
+        attendants=(),
         component=component,
         function_key=key,
         labels={},

@@ -261,7 +261,7 @@ def test_what_is_told_says_what_was_asked_and_what_is_allowed() -> None:
 def outcome(**changes: Any) -> EnforcementOutcome:
     made = EnforcementOutcome(
         key=KEY, component="function", dimension="replicas", function_key="hello", target=4,
-        basis="throughput", confidence=1.0, cooldown_until=NOW,
+        basis="throughput", confidence=1.0, cooldown_until=NOW, at=NOW,
     )  # fmt: skip
     return replace(made, **changes)
 
