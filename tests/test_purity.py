@@ -1,9 +1,9 @@
 """The pure rooms answer from their arguments alone.
 
 Replay must reach the same state on another machine, another day, under another hash seed. So
-`core` and `scheduler` own no clock, no dice and no disk, never let the order of a set decide
-anything, and keep nothing between two calls. The rules are read from the source, and every rule
-is itself tried on code that breaks it.
+`core`, `scheduler` and `runtimes` own no clock, no dice and no disk, never let the order of a set
+decide anything, and keep nothing between two calls. The rules are read from the source, and every
+rule is itself tried on code that breaks it.
 """
 
 import ast
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "holdfast"
-PURE_ROOMS = ("core", "scheduler")
+PURE_ROOMS = ("core", "scheduler", "runtimes")
 PURE_FILES = sorted(path for room in PURE_ROOMS for path in (PACKAGE / room).rglob("*.py"))
 
 WORLDLY_MODULES = {

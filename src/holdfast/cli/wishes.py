@@ -6,8 +6,9 @@ from typing import Any, Final, TypeVar
 import click
 
 from holdfast.cli.asking import Asker
+from holdfast.core.placing import constraint_of
 from holdfast.wire.bodies import Submit
-from holdfast.wire.wishes import LIKED, after_of, afters_told, constraint_of, milli
+from holdfast.wire.wishes import LIKED, after_of, afters_told, milli
 from holdfast.worker.seat import JOB_VARIABLE, current_job
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from holdfast.core.decide.wishes import placing_problem
-from holdfast.core.placing import REQUIRED, Constraint, Placing
+from holdfast.core.placing import REQUIRED, Constraint, Placing, constraint_of
 from holdfast.wire.amounts import text, whole
-from holdfast.wire.wishes import LIKED, amounts_of, constraint_of
+from holdfast.wire.wishes import LIKED, amounts_of
 
 PLACING_WORDS: Final = (
     "resources", "require", "prefer", "spread", "gang", "gang_by", "preempt", "concurrency",

@@ -16,6 +16,7 @@ from holdfast.coordinator.ports import Clock, Dice
 from holdfast.coordinator.refusing import Refusing
 from holdfast.coordinator.watch import Watchers
 from holdfast.core import commands as c
+from holdfast.core import commands_resources as r
 from holdfast.core import commands_schedules as s
 from holdfast.core.apply import apply
 from holdfast.core.decide import decide
@@ -39,6 +40,10 @@ STRANGERS: Final = frozenset(
         c.SetLimit,
         s.SetSchedule,
         s.PauseSchedule,
+        r.PutResource,
+        r.PutResourceStatus,
+        r.SetResourceFinalizers,
+        r.MarkResourceDeleted,
     }
 )
 """Commands with values from outside: what they record is read back before it counts, because a

@@ -8,6 +8,7 @@ from holdfast.coordinator.lines import is_said, say
 from holdfast.coordinator.ports import Clock
 from holdfast.coordinator.refusals import LONGEST, Refusal, RefusalNotes
 from holdfast.core import commands as c
+from holdfast.core import commands_resources as r
 from holdfast.core import commands_schedules as s
 from holdfast.core.attempted import Attempted, attempted, task_attempted
 from holdfast.core.decide.reports import DUPLICATE
@@ -45,6 +46,8 @@ CALLERS: Final[frozenset[type[c.Command]]] = frozenset(
         c.DiscardEffects,
         c.OpenCircuit,
         c.CloseCircuit,
+        r.PutResource,
+        r.MarkResourceDeleted,
     }
 )
 """Commands of people and programs. One that adds no fact repeats what was done before."""

@@ -9,6 +9,7 @@ from typing import Final
 from holdfast.core import commands as c
 from holdfast.core import commands_operations as operations
 from holdfast.core import commands_owed as owed
+from holdfast.core import commands_resources as resources
 from holdfast.core import commands_schedules as schedules
 from holdfast.core import commands_stalls as stalls
 from holdfast.core.decision import Reason, Refused
@@ -22,6 +23,7 @@ GROWS: Final[frozenset[type[c.Command]]] = frozenset(
         schedules.FireSchedule,
         schedules.BackfillSchedule,
         operations.BeginOperation,
+        resources.PutResource,
     }
 )
 """What makes more work: refused below the first mark, and while the disk is slow."""

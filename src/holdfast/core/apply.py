@@ -18,6 +18,7 @@ from holdfast.core import (
     apply_lineage,
     apply_operations,
     apply_owed,
+    apply_resources,
     apply_schedules,
 )
 from holdfast.core import events as e
@@ -107,6 +108,11 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.OperationEnded: apply_operations.operation_ended,
     e.TasksRestored: apply_operations.tasks_restored,
     e.TaskForced: apply_decided.task_forced,
+    e.ResourcePut: apply_resources.resource_put,
+    e.ResourceStatusPut: apply_resources.status_put,
+    e.ResourceFinalizersSet: apply_resources.finalizers_set,
+    e.ResourceDeletionMarked: apply_resources.deletion_marked,
+    e.ResourceRemoved: apply_resources.removed,
 }
 
 

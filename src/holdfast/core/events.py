@@ -45,6 +45,13 @@ from holdfast.core.events_owed import (
     TasksDone,
 )
 from holdfast.core.events_repair import Repaired
+from holdfast.core.events_resources import (
+    ResourceDeletionMarked,
+    ResourceFinalizersSet,
+    ResourcePut,
+    ResourceRemoved,
+    ResourceStatusPut,
+)
 from holdfast.core.events_schedules import (
     ScheduleFired,
     SchedulePaused,
@@ -131,6 +138,11 @@ __all__ = [
     "Repaired",
     "RequestNoted",
     "RequestsForgotten",
+    "ResourceDeletionMarked",
+    "ResourceFinalizersSet",
+    "ResourcePut",
+    "ResourceRemoved",
+    "ResourceStatusPut",
     "ScheduleFired",
     "SchedulePaused",
     "ScheduleRemoved",
@@ -231,6 +243,11 @@ AnyEvent = (
     | OperationBegun
     | OperationEnded
     | TasksRestored
+    | ResourcePut
+    | ResourceStatusPut
+    | ResourceFinalizersSet
+    | ResourceDeletionMarked
+    | ResourceRemoved
 )
 
 WithEnds = AttemptsReturned | TasksQuarantined | TasksKilled | TasksSetAside

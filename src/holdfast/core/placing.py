@@ -1,5 +1,6 @@
 """Where a job's tasks may run, beside which, and after what: the user's wishes as values."""
 
+import re
 from typing import Final
 
 from msgspec import Struct
@@ -33,6 +34,10 @@ since a retry of the parent may still make it true."""
 
 ALL_TASKS: Final = -1
 
+_WEIGHT: Final = re.compile(r"(\d{1,9})\s+(?=\S+\s*\S)(.*)", re.DOTALL)
+_BY_SIGN: Final = re.compile(r"([^\s=!<>]+)\s*([=!<>~]+)\s*(.*)", re.DOTALL)
+_BY_WORD: Final = re.compile(r"(\S+)\s+(\S+)(?:\s+(.*))?", re.DOTALL)
+
 
 class Constraint(
     Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
@@ -52,6 +57,41 @@ def constraint_text(constraint: Constraint) -> str:
     told = [constraint.attribute, WRITTEN.get(constraint.operator, constraint.operator)]
     told += [", ".join(constraint.values)] if constraint.values else []
     return " ".join([*([str(constraint.weight)] if constraint.weight else []), *told])
+
+
+def constraint_of(text: str, *, otherwise: int = REQUIRED) -> Constraint:
+    """The constraint that a text writes; `otherwise` is its weight where it names none."""
+    weight, rest = otherwise, text.strip()
+    weighed = _WEIGHT.fullmatch(rest)
+    if weighed is not None and not _is_operator(weighed[2]):
+        weight, rest = int(weighed[1]), weighed[2]
+    found = _BY_SIGN.fullmatch(rest) or _BY_WORD.fullmatch(rest)
+    if found is None:
+        raise ValueError(
+            f"{text!r} is no constraint; write `zone == eu`, `cores >= 8`, `zone in eu,us` or "
+            "`gpu exists`"
+        )
+    attribute, sign, value = found[1], found[2], (found[3] or "").strip()
+    operator = SIGNS.get(sign, sign)
+    if operator not in OPERATORS:
+        raise ValueError(
+            f"unknown operator {sign!r} in {text!r}; there are {', '.join(WRITTEN.values())}, "
+            "in and exists"
+        )
+    values = tuple(part.strip() for part in value.split(",")) if operator == "in" else (value,)
+    if operator == "exists":
+        if value:
+            raise ValueError(f"{text!r}: exists takes no value")
+        values = ()
+    elif not all(values):
+        raise ValueError(f"{text!r} lacks a value after {sign}")
+    return Constraint(attribute, operator, values, weight)
+
+
+def _is_operator(text: str) -> bool:
+    """Whether this begins with an operator: the number before it is then an attribute's name."""
+    first = text.split(None, 1)[0]
+    return first[0] in "=!<>" or first in OPERATORS
 
 
 class Placing(

@@ -28,18 +28,20 @@ from holdfast.core.seen import (
     SeenJob,
 )
 from holdfast.core.violation import Finding, Violation, found
+from holdfast.core.watch_budgets import charged, spent
 from holdfast.core.watch_circuits import CIRCUIT_JUDGES, SeenCircuit, retried, unguarded
 from holdfast.core.watch_decided import DECIDED_JUDGES, unforced
 from holdfast.core.watch_lineage import LINEAGE_JUDGES, idle
 from holdfast.core.watch_owed import OWED_JUDGES, owes, unsettled
+from holdfast.core.watch_resources import RESOURCE_JUDGES, SeenResource
 from holdfast.core.watch_schedules import SCHEDULE_JUDGES, SeenSchedule
 
 
 class Watch:
     """Feed it every record; it answers with what that record broke.
 
-    It names J2, J3, J5 and J8, S3 to S7, C1 to C4, B2, B4 and B5, F1 and F2, G1, T2 to T4, and the
-    order of the log itself (L1, L2, L8, L9).
+    It names J2, J3, J5 and J8, S3 to S7, C1 to C4, B2, B4 to B6, F1 and F2, G1, T2 to T4, R2 and
+    R3, and the order of the log itself (L1, L2, L8, L9).
     After a violation it goes on from what the record claims, so one mistake is told once.
     """
 
@@ -54,6 +56,7 @@ class Watch:
         self.forgotten: dict[str, None] = {}
         self.schedules: dict[str, SeenSchedule] = {}
         self.circuits: dict[tuple[str, str], SeenCircuit] = {}
+        self.resources: dict[tuple[str, str], SeenResource] = {}
         self.suspended = False
 
     def feed(self, position: Position, record: Record) -> tuple[Violation, ...]:
@@ -156,6 +159,7 @@ def _submitted(watch: Watch, event: e.JobSubmitted, at: Instant) -> Iterator[Fin
         event.count, spec.retries, spec.max_losses, event.sealed, {},
         is_blocked=bool(event.after), is_gang=spec.placing.gang, circuit=circuit_of(spec),
         retry_budget=(spec.retry_budget.retries, spec.retry_budget.per_ms),
+        service=(spec.service.restarts, spec.service.refill_ms),
     )  # fmt: skip
 
 
@@ -289,9 +293,9 @@ def _ended(watch: Watch, event: EndsEvent, at: Instant) -> Iterator[Finding]:
             yield name, f"S4 lease {end.lease_id} ended and {seen.lease_id} is current"
         if end.reason == "lease_expired" and not NEVER < seen.expires_at <= at:
             yield name, f"S5 its lease ended before its time, {seen.expires_at}"
-        yield from _charged(name, seen, end)
         job = watch.jobs[event.job_id]
-        is_spent = end.failures > job.retries or end.losses > job.max_losses
+        yield from charged(name, job, seen, end)
+        is_spent = yield from spent(name, job, seen, end, at)
         if is_spent != isinstance(event, e.TasksQuarantined):
             yield name, f"B4 {type(event).__name__} with {end.failures} and {end.losses} used"
         seen.failures, seen.losses = end.failures, end.losses
@@ -302,21 +306,8 @@ def _ended(watch: Watch, event: EndsEvent, at: Instant) -> Iterator[Finding]:
         yield from retried(watch, event, at)
 
 
-def _charged(name: str, seen: Seen, end: e.End) -> Iterator[Finding]:
-    more = (end.failures - seen.failures, end.losses - seen.losses)
-    if more != {"failures": (1, 0), "losses": (0, 1)}.get(end.charged, (0, 0)):
-        yield name, f"B2 it says it charged {end.charged or 'nothing'} and charged {more}"
-    begun = seen.started or end.started_at != NEVER
-    is_own = end.reason in ("failed", "timed_out")
-    is_loss = end.reason in ("lease_expired", "worker_lost")
-    must = "failures" if is_own else "losses" if is_loss and begun else ""
-    may_loss = end.reason == "undelivered" or (is_loss and not begun)
-    if end.charged != must and not (may_loss and end.charged == "losses"):
-        yield name, f"B2 {end.reason} charged {end.charged or 'nothing'}"
-
-
 def _killed_waiting(watch: Watch, event: e.TasksKilled) -> Iterator[Finding]:
-    by_person = event.cause in ("cancelled", "replaced")
+    by_person = event.cause in ("cancelled", "replaced", "stopped")
     for span in event.spans:
         for index in range(span.first, span.last + 1):
             if watch.task(event.job_id, index).state in (LEASED, RUNNING):
@@ -351,7 +342,7 @@ def _retried(watch: Watch, event: e.TasksRetried, at: Instant) -> Iterator[Findi
             if (event.job_id, index) in watch.crossed or seen.by_person:
                 yield name, "J3 it was sent back though its end was final"
             yield from watch.move(event, event.job_id, index)
-            seen.failures = seen.losses = 0
+            seen.failures = seen.losses = seen.whole_at = 0
 
 
 def _lost(watch: Watch, event: e.WorkerLost, at: Instant) -> Iterator[Finding]:
@@ -397,4 +388,5 @@ JUDGES: Final[dict[type[e.Event], Judge]] = {
     **CIRCUIT_JUDGES,
     **DECIDED_JUDGES,
     **LINEAGE_JUDGES,
+    **RESOURCE_JUDGES,
 }

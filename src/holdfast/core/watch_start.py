@@ -15,6 +15,7 @@ from holdfast.core.state import State
 from holdfast.core.task import FRESH, KILLED_BY_LIMIT, Task
 from holdfast.core.watch import Watch
 from holdfast.core.watch_circuits import CLOSED, HALF_OPEN, OPEN, SeenCircuit
+from holdfast.core.watch_resources import SeenResource
 from holdfast.core.watch_schedules import SeenSchedule
 
 CIRCUITS: Final = {
@@ -34,7 +35,6 @@ def watch_from(state: State) -> Watch:
     watch = Watch()
     watch.position, watch.time, watch.epoch = state.position, state.time, state.epoch
     watch.next_lease, watch.suspended = state.next_lease, bool(state.suspended)
-    watch.suspended = bool(state.suspended)
     for job in state.jobs.values():
         _remember(watch, state, job)
     for name, schedule in state.schedules.items():
@@ -46,6 +46,14 @@ def watch_from(state: State) -> Watch:
         watch.circuits[key] = SeenCircuit(
             CIRCUITS[circuit.state], circuit.failures, circuit.until, probe
         )
+    for resource in state.resources.values():
+        watch.resources[resource.key] = SeenResource(
+            resource.generation,
+            resource.spec,
+            resource.status,
+            resource.finalizers,
+            resource.deleted_at != NEVER,
+        )
     return watch
 
 
@@ -56,13 +64,16 @@ def _remember(watch: Watch, state: State, job: Job) -> None:
         generation=job.generation, is_blocked=job.blocked, is_gang=job.spec.placing.gang,
         circuit=circuit_of(job.spec), retry_budget=(budget.retries, budget.per_ms),
         retry_dues=list(state.retries_away.get(job.job_id, ())),
+        service=(job.spec.service.restarts, job.spec.service.refill_ms),
     )  # fmt: skip
     records = job.tasks or {}
+    replicas = job.service.replicas if job.service is not None else {}
     for index, cell in enumerate(job.states):
         if cell == FRESH:
             continue
         task = records.get(Index(index))
         seen = known.tasks[index] = _finished(job, index) if task is None else _under_way(task)
+        seen.whole_at = replicas[Index(index)].whole_at if index in replicas else NEVER
         if seen.lease_id:
             watch.held[seen.lease_id] = seen
         if seen.state in (COMMITTED, SUCCEEDED):

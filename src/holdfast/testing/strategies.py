@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core import commands as c
 from holdfast.core import commands_operations as o
+from holdfast.core import commands_resources as r
 from holdfast.core import commands_schedules as s
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position
 from holdfast.core.reports import Done, Failed, Released, Started
@@ -23,7 +24,9 @@ from holdfast.testing import strategies_fleet as fleet
 from holdfast.testing import strategies_lineage as lineage
 from holdfast.testing import strategies_operations as operations
 from holdfast.testing import strategies_owed as owed
+from holdfast.testing import strategies_resources as resources
 from holdfast.testing import strategies_schedules as schedules
+from holdfast.testing import strategies_services as services
 from holdfast.testing import strategies_ties as ties
 from holdfast.testing.throws import (
     ABSURD,
@@ -92,6 +95,8 @@ def _open_log(world: World, dice: Random) -> c.Command:
 
 
 def _submit_job(world: World, dice: Random) -> c.Command:
+    if dice.random() < 0.15:
+        return services.submit_service(world, dice)
     number = len(world.log)
     fresh = JobId(f"j{number}")
     job_id = fresh if dice.random() < 0.9 else dice.choice((JobId(""), a_job_id(world, dice)))
@@ -329,6 +334,12 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.ForceTask: decided.force_task,
     c.RetryQuarantined: decided.retry_quarantined,
     c.PurgeQuarantined: decided.purge_quarantined,
+    c.StopReplicas: services.stop_replicas,
+    c.EndService: services.end_service,
+    r.PutResource: resources.put,
+    r.PutResourceStatus: resources.put_status,
+    r.SetResourceFinalizers: resources.set_finalizers,
+    r.MarkResourceDeleted: resources.mark_deleted,
 }
 
 _FREQUENT: Final[tuple[type[c.Command], ...]] = (

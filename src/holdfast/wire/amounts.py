@@ -1,19 +1,11 @@
 """Durations and sizes as people write them: `5m`, `90s`, `1.5`, `512Mi`."""
 
 import math
-import re
 from datetime import UTC, datetime, timedelta
-from typing import Final
+
+from holdfast.core.amounts import parsed_bytes, parsed_ms
 
 Duration = float | str | timedelta
-
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SIZES: Final = {
-    "": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
-    "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40,
-}  # fmt: skip
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", re.IGNORECASE)
 
 
 def duration_ms(value: Duration | None, name: str) -> int:
@@ -23,11 +15,10 @@ def duration_ms(value: Duration | None, name: str) -> int:
     if isinstance(value, timedelta):
         total = round(value.total_seconds() * 1_000)
     elif isinstance(value, str):
-        text = value.strip().lower()
-        parts = _PART.findall(text)
-        if not parts or "".join(_PART.split(text)[::3]).strip():
+        parsed = parsed_ms(value)
+        if parsed is None:
             raise ValueError(f"{name}={value!r} is not a duration; write 90s, 5m or 1h30m")
-        total = round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+        total = parsed
     else:
         total = round(_finite(value, name) * 1_000)
     if total < 0:
@@ -52,10 +43,10 @@ def size_bytes(value: int | str | None, name: str) -> int:
     elif not isinstance(value, str):
         raise TypeError(f"{name}={value!r} is not a size; write 512Mi or a whole number of bytes")
     else:
-        found = _SIZE.fullmatch(value.strip())
-        if found is None:
+        parsed = parsed_bytes(value)
+        if parsed is None:
             raise ValueError(f"{name}={value!r} is not a size; write 512Mi or 4G")
-        total = int(float(found[1]) * _SIZES[(found[2] or "").lower()])
+        total = parsed
     if total < 0:
         raise ValueError(f"{name}={value!r} cannot be negative")
     return total

@@ -5,7 +5,6 @@ may have its weight before it, `50 zone == eu`. What a job comes after is writte
 `12/3:failure`. A `ValueError` says what is wrong with a text.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -14,14 +13,11 @@ from holdfast.core.placing import (
     ALL_TASKS,
     CONDITIONS,
     FATES,
-    OPERATORS,
-    REQUIRED,
-    SIGNS,
     SUCCESS,
-    WRITTEN,
     After,
     Constraint,
     Placing,
+    constraint_of,
 )
 from holdfast.wire import bodies
 from holdfast.wire.amounts import duration_ms
@@ -31,45 +27,6 @@ LIKED: Final = 1
 
 MILLI: Final = 1_000
 MOST_AMOUNT: Final = 10**9
-
-_WEIGHT: Final = re.compile(r"(\d{1,9})\s+(?=\S+\s*\S)(.*)", re.DOTALL)
-_BY_SIGN: Final = re.compile(r"([^\s=!<>]+)\s*([=!<>~]+)\s*(.*)", re.DOTALL)
-_BY_WORD: Final = re.compile(r"(\S+)\s+(\S+)(?:\s+(.*))?", re.DOTALL)
-
-
-def constraint_of(text: str, *, otherwise: int = REQUIRED) -> Constraint:
-    """The constraint that a text writes; `otherwise` is its weight where it names none."""
-    weight, rest = otherwise, text.strip()
-    weighed = _WEIGHT.fullmatch(rest)
-    if weighed is not None and not _is_operator(weighed[2]):
-        weight, rest = int(weighed[1]), weighed[2]
-    found = _BY_SIGN.fullmatch(rest) or _BY_WORD.fullmatch(rest)
-    if found is None:
-        raise ValueError(
-            f"{text!r} is no constraint; write `zone == eu`, `cores >= 8`, `zone in eu,us` or "
-            "`gpu exists`"
-        )
-    attribute, sign, value = found[1], found[2], (found[3] or "").strip()
-    operator = SIGNS.get(sign, sign)
-    if operator not in OPERATORS:
-        raise ValueError(
-            f"unknown operator {sign!r} in {text!r}; there are {', '.join(WRITTEN.values())}, "
-            "in and exists"
-        )
-    values = tuple(part.strip() for part in value.split(",")) if operator == "in" else (value,)
-    if operator == "exists":
-        if value:
-            raise ValueError(f"{text!r}: exists takes no value")
-        values = ()
-    elif not all(values):
-        raise ValueError(f"{text!r} lacks a value after {sign}")
-    return Constraint(attribute, operator, values, weight)
-
-
-def _is_operator(text: str) -> bool:
-    """Whether this begins with an operator: the number before it is then an attribute's name."""
-    first = text.split(None, 1)[0]
-    return first[0] in "=!<>" or first in OPERATORS
 
 
 def milli(amount: float, name: str) -> int:

@@ -191,32 +191,31 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
         metadata=(),
     ),
     e.EndpointRemoved: lambda stage: e.EndpointRemoved(
-        job_id=JOB, index=Index(0), lease_id=stage.lease_id, name="web"
-    ),
+        job_id=JOB, index=Index(0), lease_id=stage.lease_id, name="web"),
     e.TokenIssued: lambda _: e.TokenIssued(
-        token_id="t", name="n", digest=b"d", scopes=("read",), worker="", expires_wall=Instant(0)
-    ),
+        token_id="t", name="n", digest=b"d", scopes=("read",), worker="", expires_wall=Instant(0)),
     e.TokenRevoked: lambda _: e.TokenRevoked(token_id="t"),
     e.TokensExpired: lambda _: e.TokensExpired(token_ids=("t",)),
     e.JobUnblocked: lambda _: e.JobUnblocked(job_id=JOB, schedule_by=NEVER),
     e.JobRespecified: lambda _: e.JobRespecified(job_id=JOB, spec=TERMS),
     e.LimitSet: lambda _: e.LimitSet(
-        scope="user", name="ann", running=1, starts=0, per_ms=0, weight=1
-    ),
+        scope="user", name="ann", running=1, starts=0, per_ms=0, weight=1),
     e.LimitCleared: lambda _: e.LimitCleared(scope="user", name="ann"),
     e.ScheduleSet: lambda _: e.ScheduleSet(
-        name="s", definition=A_DEFINITION, next_wall=Instant(10**7)
-    ),
+        name="s", definition=A_DEFINITION, next_wall=Instant(10**7)),
     e.ScheduleRemoved: lambda _: e.ScheduleRemoved(name="s"),
     e.SchedulePaused: lambda _: e.SchedulePaused(name="s", reason=""),
     e.ScheduleResumed: lambda _: e.ScheduleResumed(name="s", next_wall=Instant(10**7)),
     e.ScheduleFired: lambda _: e.ScheduleFired(
-        name="s", at_wall=Instant(10**6), next_wall=Instant(10**7), job_id=JOB, cause="due"
-    ),
+        name="s", at_wall=Instant(10**6), next_wall=Instant(10**7), job_id=JOB, cause="due"),
     e.ScheduleSkipped: lambda _: e.ScheduleSkipped(
         name="s", from_wall=Instant(1), until_wall=Instant(2), count=2, why="missed",
-        next_wall=Instant(3),
-    ),
+        next_wall=Instant(3)),
+    e.ResourcePut: lambda _: e.ResourcePut(kind="k", name="n", generation=2, spec=b""),
+    e.ResourceStatusPut: lambda _: e.ResourceStatusPut(kind="k", name="n", status=b""),
+    e.ResourceFinalizersSet: lambda _: e.ResourceFinalizersSet(kind="k", name="n", finalizers=()),
+    e.ResourceDeletionMarked: lambda _: e.ResourceDeletionMarked(kind="k", name="n"),
+    e.ResourceRemoved: lambda _: e.ResourceRemoved(kind="k", name="n"),
 }  # fmt: skip
 
 

@@ -3,19 +3,20 @@
 import pytest
 from msgspec import structs
 
-from holdfast.core.placing import ALL_TASKS, After, Constraint, Placing, constraint_text
+from holdfast.core.placing import (
+    ALL_TASKS,
+    After,
+    Constraint,
+    Placing,
+    constraint_of,
+    constraint_text,
+)
 from holdfast.wire.bodies import After as AfterBody
 from holdfast.wire.bodies import Command, Edits, Submit
 from holdfast.wire.bodies import Constraint as ConstraintBody
 from holdfast.wire.rates import rate_of, rate_text
 from holdfast.wire.specs import body_of, edited, spec_of
-from holdfast.wire.wishes import (
-    after_of,
-    after_text,
-    constraint_of,
-    milli,
-    ties_of,
-)
+from holdfast.wire.wishes import after_of, after_text, milli, ties_of
 
 
 @pytest.mark.parametrize(

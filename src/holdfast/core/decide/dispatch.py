@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from holdfast.core import commands as c
 from holdfast.core import commands_operations as o
+from holdfast.core import commands_resources as r
 from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
 from holdfast.core.decide import (
@@ -21,7 +22,9 @@ from holdfast.core.decide import (
     owed,
     repair,
     reports,
+    resources,
     schedules,
+    services,
     stalls,
     tenure,
     tick,
@@ -94,6 +97,12 @@ DECIDERS: Final[dict[type[c.Command], Decider]] = {
     c.ForceTask: forced.force,
     c.RetryQuarantined: decided.retry_quarantined,
     c.PurgeQuarantined: decided.purge_quarantined,
+    c.StopReplicas: services.stop_replicas,
+    c.EndService: services.end_service,
+    r.PutResource: resources.put,
+    r.PutResourceStatus: resources.put_status,
+    r.SetResourceFinalizers: resources.set_finalizers,
+    r.MarkResourceDeleted: resources.mark_deleted,
 }
 
 

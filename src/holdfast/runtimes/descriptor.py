@@ -1,0 +1,117 @@
+"""What a template says of itself: enough to watch, judge, name, find and clean up its children.
+
+A descriptor is static. The evaluator knows templates by their descriptors alone, which is why a
+new template is a new file and nothing else.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from holdfast.runtimes.observed import Child, ManagedKind, Observed
+from holdfast.runtimes.resource import OWNER_LABEL, Resource
+from holdfast.runtimes.spec import Spec
+from holdfast.runtimes.workload import Workload
+
+NAME_JOINT = "--"
+"""Stands between a class and what belongs to it. No name contains it, so no two children of two
+classes can come to the same one."""
+
+
+class Problem(Struct, frozen=True, gc=False):
+    """What is wrong with a manifest, and in which field."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class ReadinessResult(Struct, frozen=True, gc=False):
+    """Whether a child is ready, and if not, why."""
+
+    is_ready: bool
+    reason: str = ""
+    message: str = ""
+
+
+class ReadinessRule(Struct, frozen=True):
+    """How to judge children of one kind, and whether the runtime waits for them."""
+
+    kind: ManagedKind
+    evaluator: Callable[[Workload, Child, Observed], ReadinessResult]
+    contributes_to_available: bool = True
+
+
+class TemplateDescriptor(Struct, frozen=True, kw_only=True):
+    """One template. `function_namer` takes the class and the key of a function, nothing else, so
+    that a name never changes while others come and go. `url_of` predicts where a service of that
+    name is reached; empty where only the registry knows."""
+
+    id: str
+    managed: tuple[ManagedKind, ...]
+    readiness: tuple[ReadinessRule, ...]
+    supports_odgm: bool
+    render: Callable[[Resource], tuple[Workload, ...]]
+    problem_of: Callable[[Spec], Problem | None]
+    function_namer: Callable[[str, str], str]
+    odgm_namer: Callable[[str], str]
+    label_selector: Callable[[str], tuple[str, str]]
+    url_of: Callable[[str], str]
+
+
+def name_by_key(class_name: str, function_key: str) -> str:
+    return f"{class_name}{NAME_JOINT}{function_key}"
+
+
+def name_of_odgm(class_name: str) -> str:
+    # No function can have this name: none of their keys begins with a hyphen.
+    return f"{class_name}{NAME_JOINT}-odgm"
+
+
+def select_by_owner(class_name: str) -> tuple[str, str]:
+    return OWNER_LABEL, class_name
+
+
+def url_unknown(_name: str) -> str:
+    return ""
+
+
+READY = ReadinessResult(True)
+
+
+def replicas_ready(workload: Workload, child: Child, _observed: Observed) -> ReadinessResult:
+    """A Deployment is ready with as many ready replicas of the newest revision as are desired."""
+    if child.revision != workload.revision or child.desired != workload.replicas:
+        return ReadinessResult(False, "Outdated", "the newest revision is not rolled out yet")
+    if child.updated < workload.replicas:
+        message = f"{child.updated} of {workload.replicas} replicas updated"
+        return ReadinessResult(False, "RollingOut", message)
+    if child.ready < workload.replicas:
+        message = f"{child.ready} of {workload.replicas} replicas ready"
+        return ReadinessResult(False, "ReplicasNotReady", _with(message, child.problems))
+    return READY
+
+
+def odgm_ready(workload: Workload, child: Child, observed: Observed) -> ReadinessResult:
+    """The data grid is ready with its replicas, and with every partition that it tells of."""
+    result = replicas_ready(workload, child, observed)
+    if not result.is_ready:
+        return result
+    for partition in observed.partitions or ():
+        if not partition.is_green:
+            message = f"partition {partition.name} has {partition.ready} of {partition.members} up"
+            return ReadinessResult(False, "PartitionUnhealthy", message)
+    return READY
+
+
+def endpoints_ready(_workload: Workload, child: Child, _observed: Observed) -> ReadinessResult:
+    """A Service is ready when somebody stands behind it."""
+    if child.ready or not child.desired:
+        return READY
+    return ReadinessResult(False, "NoEndpoints", "nobody takes requests yet")
+
+
+def _with(message: str, problems: tuple[str, ...]) -> str:
+    return f"{message}: {'; '.join(problems)}" if problems else message

@@ -1,0 +1,132 @@
+"""What is said of a runtime beside its conditions: of each function, the data grid, as events."""
+
+from collections.abc import Iterable
+
+from holdfast.runtimes import reasons
+from holdfast.runtimes.actions import Action, DeleteOrphans, EmitEvent
+from holdfast.runtimes.anomalies import Judged, Seen
+from holdfast.runtimes.conditions import REASONS
+from holdfast.runtimes.descriptor import TemplateDescriptor
+from holdfast.runtimes.observed import ManagedKind, Observed
+from holdfast.runtimes.resource import FUNCTION, ODGM, Resource
+from holdfast.runtimes.status import (
+    ConditionType,
+    FunctionStatus,
+    OdgmStatus,
+    Phase,
+    ResourceRef,
+    Status,
+    condition_of,
+)
+
+APPLIED = "Applied"
+WAITS_MOST = 3
+"""So many are named of those that are waited for; the status of each function has the rest."""
+
+
+def waits_for(seen: Seen) -> str:
+    """Who is not ready, and why."""
+    unready = [each for each in seen.judged if not each.is_ready]
+    total = len(seen.judged)
+    told = [f"{_called(each)}: {each.message}" for each in unready[:WAITS_MOST]]
+    if len(unready) > WAITS_MOST:
+        told.append(f"and {len(unready) - WAITS_MOST} more")
+    return f"{total - len(unready)} of {total} ready; {'; '.join(told)}" if told else ""
+
+
+def _called(judged: Judged) -> str:
+    return judged.workload.function_key or judged.workload.component
+
+
+def functions_of(
+    status: Status, seen: Seen, descriptor: TemplateDescriptor
+) -> tuple[FunctionStatus, ...]:
+    """One record a function. Of one that could not be seen the last that is known stays."""
+    before = {function.function_key: function for function in status.functions}
+    return tuple(
+        before.get(each.workload.function_key) or _function(each, descriptor)
+        if each.is_unknown and each.child is None
+        else _function(each, descriptor)
+        for each in seen.judged
+        if each.workload.component == FUNCTION
+    )
+
+
+def _function(judged: Judged, descriptor: TemplateDescriptor) -> FunctionStatus:
+    workload, child = judged.workload, judged.child
+    return FunctionStatus(
+        function_key=workload.function_key,
+        service=workload.name,
+        url=descriptor.url_of(workload.name),
+        is_ready=judged.is_ready,
+        desired=workload.replicas,
+        ready=child.ready if child else 0,
+        updated=child.updated if child else 0,
+        revision=workload.revision,
+        reason=judged.reason,
+        message=judged.message,
+        rollout=child.rollout if child else None,
+    )
+
+
+def odgm_of(resource: Resource, seen: Seen, observed: Observed) -> OdgmStatus | None:
+    """The data grid's record; None where none is wanted."""
+    for judged in seen.judged:
+        if judged.workload.component == ODGM:
+            break
+    else:
+        return None
+    if judged.is_unknown and judged.child is None and resource.status.odgm is not None:
+        return resource.status.odgm
+    workload, child, odgm = judged.workload, judged.child, resource.spec.odgm
+    partitions = observed.partitions
+    return OdgmStatus(
+        service=workload.name,
+        is_ready=judged.is_ready,
+        desired=workload.replicas,
+        ready=child.ready if child else 0,
+        partitions=odgm.partitions if odgm else 0,
+        healthy_partitions=sum(each.is_green for each in partitions or ()),
+        reason=judged.reason,
+        message=judged.message,
+    )
+
+
+def refs_of(
+    status: Status,
+    refs: Iterable[ResourceRef],
+    unknown: tuple[tuple[ManagedKind, str], ...],
+) -> tuple[ResourceRef, ...]:
+    """Every child there is, in order; of kinds that could not be listed those known before."""
+    found = list(refs)
+    if unknown:
+        kinds = {str(kind) for kind, _ in unknown}
+        found += [ref for ref in status.resource_refs if ref.kind in kinds]
+    return tuple(sorted(dict.fromkeys(found)))
+
+
+def events_of(
+    resource: Resource, phase: Phase, reason: str, message: str, actions: Iterable[Action]
+) -> list[EmitEvent]:
+    """What is worth telling whoever watches: told when it changes, not while it lasts."""
+    status = resource.status
+    told: list[EmitEvent] = []
+    if status.phase is Phase.APPLYING and phase is Phase.PROGRESSING:
+        message_of_apply = f"Generation {resource.generation} is applied."
+        told.append(EmitEvent(reason=APPLIED, message=message_of_apply))
+    if phase is Phase.DEGRADED:
+        before = condition_of(status, ConditionType.DEGRADED)
+        if status.phase is not phase or before is None or before.reason != reason:
+            told.append(EmitEvent(reason=reason, message=message, is_warning=True))
+    elif status.phase is not phase:
+        told.append(EmitEvent(reason=REASONS[phase], message=message))
+    for action in actions:
+        if isinstance(action, DeleteOrphans):
+            told += [
+                EmitEvent(
+                    reason=reasons.ORPHANED,
+                    message=reasons.message_of(reasons.ORPHANED, child=ref.told),
+                )
+                for ref in action.children
+            ]
+    return told
