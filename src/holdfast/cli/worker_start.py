@@ -303,8 +303,7 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     spooled = plan.scratch / "results"
     fetching = Http(plan.server)
     cache = BundleCache(plan.bundles, fetch_over(fetching), bound_bytes=plan.bundles_bytes)
-    book = ServiceBook()
-    attendant = Attendant(book, waker, monotonic_ms, Meter())
+    attendant = Attendant(book := ServiceBook(), waker, monotonic_ms, Meter())
     commands = CommandExecutor(
         slots, waker, monotonic_ms, _surroundings(plan, cache.root), lock=lock.descriptor,
         outlet=prints.outbox, cgroup=cgroup, companion=attendant,
