@@ -94,7 +94,7 @@ class NfrInput(Struct, frozen=True, kw_only=True):
 
     `declared` is what the spec says, `actual` what the child was last told, None where that is
     not known. `troubles` are the reasons for which the runtime is degraded. `situation` holds what
-    the gates look at; its target and its actual are filled in here.
+    the gates look at of the whole runtime; what is this dimension's own is filled in here.
     """
 
     dimension: str
@@ -105,6 +105,7 @@ class NfrInput(Struct, frozen=True, kw_only=True):
     generation: int
     declared: int
     actual: int | None
+    is_autoscaled: bool = False
     stability: Stability | None
     enforced: Enforced
     situation: Situation
@@ -192,14 +193,24 @@ def _judged(look: NfrInput, wish: Wish, actual: int, since: Instant) -> Decision
         return WaitCooldown(target, look.enforced.cooldown_until, clamped)
     if look.now < stable_at:
         return WaitStability(target, stable_at, clamped)
-    situation = replace(look.situation, actual=actual, target=target, now=look.now)
-    why = closed_phase(look.phase, rules.enforce_in, look.troubles) or closed_gate(
-        look.dimension, situation
-    )
-    if why:
+    if why := _closed(look, wish, actual):
         return Held(why, target, clamped)
     step = _step(look, actual, target)
     return ResetTarget(step) if wish.is_reset else Apply(step, clamped)
+
+
+def _closed(look: NfrInput, wish: Wish, actual: int) -> str:
+    if why := closed_phase(look.phase, look.rules.enforce_in, look.troubles):
+        return why
+    advice = None if wish.is_reset else look.recommendation
+    situation = replace(
+        look.situation,
+        actual=actual,
+        target=wish.target,
+        confidence=1.0 if advice is None else advice.confidence,
+        is_autoscaled=look.is_autoscaled,
+    )
+    return closed_gate(look.dimension, situation)
 
 
 def _step(look: NfrInput, actual: int, target: int) -> int:

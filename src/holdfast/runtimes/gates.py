@@ -94,9 +94,9 @@ def closed_phase(phase: Phase, enforce_in: tuple[str, ...], troubles: tuple[str,
 class Situation(Struct, frozen=True, kw_only=True):
     """What the gates of a dimension look at. What is None was not measured."""
 
-    actual: int
-    target: int
     now: Instant
+    actual: int = 0
+    target: int = 0
     confidence: float = 1.0
     confidence_min: float = 0.0
     memory_used_percent: int | None = None

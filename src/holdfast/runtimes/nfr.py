@@ -31,7 +31,7 @@ from holdfast.runtimes.enforcing import (
     wish_of,
 )
 from holdfast.runtimes.gates import Situation, is_followed
-from holdfast.runtimes.observed import Observed
+from holdfast.runtimes.observed import ManagedKind, Observed
 from holdfast.runtimes.paths import Way, way_of
 from holdfast.runtimes.resource import FUNCTION, Resource
 from holdfast.runtimes.spec import CPU, MEMORY, ODGM_REPLICAS, REPLICAS, Mode, Nfr, Resources
@@ -74,8 +74,12 @@ def judge(
 ) -> NfrJudgement:
     """All decisions of one look. `phase` is what the runtime is in without regard to enforcement;
     `troubles` are the reasons, should that be degraded."""
+    mode = resource.spec.nfr.mode
+    if not resource.status.enforced and (mode in MODES or not resource.status.nfr_recommendations):
+        reason, message = MODES.get(mode, NOTHING_RECOMMENDED)
+        return NfrJudgement(reason=reason, message=message)
     subjects = tuple(_subjects(resource, phase, observed, workloads, now, troubles))
-    is_enforced, reason, message = _condition(resource.spec.nfr.mode, subjects)
+    is_enforced, reason, message = _condition(mode, subjects)
     failed = next((s for s in subjects if is_broken(s)), None)
     return NfrJudgement(
         actions=tuple(action for subject in subjects for action in _actions(subject)),
@@ -123,28 +127,40 @@ def _subjects(
     troubles: tuple[str, ...],
 ) -> Iterator[Subject]:
     status, nfr = resource.status, resource.spec.nfr
+    situation = _situation(nfr, observed, now)
+    rules: dict[tuple[int, str], Rules] = {}
     for workload in workloads:
-        way = way_of(observed, workload.kinds, workload.function_key)
+        function_key = workload.function_key
         for dimension in DIMENSIONS.get(workload.component, (ODGM_REPLICAS,)):
-            key = target_key(dimension, workload.function_key)
+            key = target_key(dimension, function_key)
             enforced = status.enforced.get(key, NOT_ENFORCED)
-            declared = declared_of(resource, dimension, workload.function_key)
-            advice = advice_for(status, dimension, workload.function_key)
+            advice = advice_for(status, dimension, function_key)
+            if enforced is NOT_ENFORCED and (advice is None or not is_wanted(nfr, dimension)):
+                continue
+            way = way_of(observed, workload.kinds, function_key)
+            declared = declared_of(resource, dimension, function_key)
+            if (declared, dimension) not in rules:
+                rules[declared, dimension] = rules_of(nfr, dimension, declared)
             look = NfrInput(
                 dimension=dimension,
-                rules=rules_of(nfr, dimension, declared),
+                rules=rules[declared, dimension],
                 phase=phase,
                 troubles=troubles,
                 recommendation=advice,
                 generation=resource.generation,
                 declared=declared,
                 actual=_actual(dimension, way, declared, enforced),
+                is_autoscaled=isinstance(way, Way) and way.path.kind is ManagedKind.HPA,
                 stability=status.stability.get(key),
                 enforced=enforced,
-                situation=_situation(nfr, advice, observed, way, now),
+                situation=situation,
                 now=now,
             )
             yield Subject(key, workload, look, decide(look))
+
+
+def is_wanted(nfr: Nfr, dimension: str) -> bool:
+    return nfr.mode == "enforce" and dimension in nfr.dimensions
 
 
 def declared_of(resource: Resource, dimension: str, function_key: str) -> int:
@@ -163,9 +179,9 @@ def declared_of(resource: Resource, dimension: str, function_key: str) -> int:
 def rules_of(nfr: Nfr, dimension: str, declared: int) -> Rules:
     """A dimension that is not listed is observed at most. Bounds of replicas do not bound memory
     or processors."""
-    mode: Mode = nfr.mode
-    if mode == "enforce" and dimension not in nfr.dimensions:
-        mode = "observe"
+    mode: Mode = "observe" if nfr.mode == "enforce" else nfr.mode
+    if is_wanted(nfr, dimension):
+        mode = "enforce"
     counted = dimension in {REPLICAS, ODGM_REPLICAS}
     most = nfr.max_replicas if nfr.max_replicas is not None else max(declared, nfr.min_replicas)
     return Rules(
@@ -188,20 +204,14 @@ def _actual(dimension: str, way: object, declared: int, enforced: Enforced) -> i
     return declared if enforced.target is None else enforced.target
 
 
-def _situation(
-    nfr: Nfr, advice: Recommendation | None, observed: Observed, way: object, now: Instant
-) -> Situation:
+def _situation(nfr: Nfr, observed: Observed, now: Instant) -> Situation:
     return Situation(
-        actual=0,
-        target=0,
         now=now,
-        confidence=advice.confidence if advice is not None else 1.0,
         confidence_min=nfr.min_confidence,
         memory_used_percent=observed.memory_usage_percent,
         memory_percent_max=nfr.max_memory_usage,
         load_percent=observed.load_percent,
         load_percent_max=nfr.max_load,
-        is_autoscaled=isinstance(way, Way) and way.path.kind == "Hpa",
         partitions=observed.partitions,
     )
 
@@ -281,19 +291,21 @@ def _advised(look: NfrInput) -> int:
 
 # --- how NfrEnforced stands ---------------------------------------------------------------------
 
-STANDING: Final[tuple[tuple[type, str], ...]] = (
-    (Apply, "Applying"),
-    (ResetTarget, "Resetting"),
-    (Held, "Held"),
-    (WaitCooldown, "WaitCooldown"),
-    (WaitStability, "WaitStability"),
-)
+STANDING: Final[dict[type, str]] = {
+    Apply: "Applying",
+    ResetTarget: "Resetting",
+    Held: "Held",
+    WaitCooldown: "WaitCooldown",
+    WaitStability: "WaitStability",
+}
 """The reasons of `NfrEnforced` being false, most telling first."""
 
 MODES: Final[dict[str, tuple[str, str]]] = {
     "off": ("ModeOff", "nfr.mode is off"),
     "observe": ("ModeObserve", "nfr.mode is observe: recommendations are shown and not enforced"),
 }
+
+NOTHING_RECOMMENDED: Final = ("NoRecommendation", "nothing is recommended")
 
 
 def _condition(mode: Mode, subjects: tuple[Subject, ...]) -> tuple[bool, str, str]:
@@ -303,14 +315,16 @@ def _condition(mode: Mode, subjects: tuple[Subject, ...]) -> tuple[bool, str, st
         if is_failing(subject):
             enforced = subject.look.enforced
             return False, enforced.reason, f"{subject.key}: {enforced.message}"
-    for kind, reason in STANDING:
-        for subject in subjects:
-            if isinstance(subject.decided.decision, kind):
-                return False, reason, _text(subject)
+    first: dict[type, Subject] = {}
+    for subject in subjects:
+        first.setdefault(type(subject.decided.decision), subject)
+    for kind, reason in STANDING.items():
+        if kind in first:
+            return False, reason, _text(first[kind])
     settled = [s.key for s in subjects if s.decided.stability is not None]
     if settled:
         return True, "Enforced", f"{', '.join(settled)} as recommended"
-    return False, "NoRecommendation", "nothing is recommended"
+    return (False, *NOTHING_RECOMMENDED)
 
 
 def _text(subject: Subject) -> str:
