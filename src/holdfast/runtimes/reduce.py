@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 def reduce(status: Status, output: EvalOutput, *, now: Instant) -> Status:
     """The status after an evaluation."""
-    keys = {function.function_key for function in output.functions}
+    keys = set(output.function_keys)
     merged = replace(
         status,
         phase=output.phase,
