@@ -1,7 +1,7 @@
 """Who still feeds the open jobs: when each was heard of last, in memory alone.
 
 A job that nobody feeds any more would stay open for ever. Under a key its feeder may come back
-much later and go on.
+much later and go on. A service stays open until somebody ends it, however long nobody feeds it.
 """
 
 from typing import Final
@@ -37,7 +37,11 @@ class Feeders:
     def _look(self, now: Instant) -> tuple[JobId, ...]:
         state = self._coordinator.state
         known = self._heard
-        self._heard = {job_id: known.get(job_id, now) for job_id in state.open_jobs}
+        self._heard = {
+            job_id: known.get(job_id, now)
+            for job_id in state.open_jobs
+            if state.jobs[job_id].service is None
+        }
         ends = {
             job_id: heard + (KEYED_SILENCE_MS if state.jobs[job_id].key else SILENCE_MS)
             for job_id, heard in self._heard.items()

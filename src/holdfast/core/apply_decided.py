@@ -2,6 +2,7 @@
 
 from holdfast.core import events as e
 from holdfast.core.apply_ends import impossible
+from holdfast.core.apply_jobs import let_go_of_replicas
 from holdfast.core.errors import ImpossibleEvent
 from holdfast.core.ids import Instant, Position
 from holdfast.core.job import Job, columns, is_finished, let_go_of_payloads
@@ -19,6 +20,7 @@ def tasks_purged(state: State, event: e.TasksPurged, position: Position, at: Ins
             ends[one.index] = position
             if job.payloads is not None:
                 job.payloads[one.index] = None
+    let_go_of_replicas(job, [one.index for one in event.all])
     job.quarantined -= len(event.purged)
     if is_finished(job):
         # It is as old as its end: giving its tasks up does not keep it in memory any longer.

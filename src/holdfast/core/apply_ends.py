@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from holdfast.core import events as e
-from holdfast.core.apply_jobs import note_finish
+from holdfast.core.apply_jobs import let_go_of_replicas, note_finish
 from holdfast.core.attempt import CHARGES_FAILURES, CHARGES_LOSSES_ONCE_STARTED, DEATHS
 from holdfast.core.errors import ImpossibleEvent
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, LeaseId, Position, WorkerId
@@ -12,6 +12,7 @@ from holdfast.core.lease import Holder
 from holdfast.core.owed import BLOCK, Author, Debt
 from holdfast.core.ready import put_back
 from holdfast.core.retrying import spend
+from holdfast.core.service import Replica, note_fall, service_name
 from holdfast.core.state import State
 from holdfast.core.task import (
     ASIDE,
@@ -121,7 +122,7 @@ def attempts_returned(
     job = state.job_of(event.job_id)
     for task, end in _ending(job, event.ends, event):
         _let_go(state, task)
-        if end.reason in _WORKERS_DOING:
+        if end.reason in _WORKERS_DOING and job.service is None:
             task.avoid = end.worker
         task.state = TaskState.WAITING
         task.failures = end.failures
@@ -135,8 +136,22 @@ def attempts_returned(
         if job.spec.retry_budget.retries and end.reason in CHARGES_FAILURES:
             away = state.retries_away.setdefault(job.job_id, [])
             spend(away, job.spec.retry_budget, end.not_before or at, at)
+    if job.service is not None:
+        _note_restarts(state, job, event.ends, at)
     job.active -= len(event.ends)
     job.updated_at = at
+
+
+def _note_restarts(state: State, job: Job, ends: Iterable[e.End], at: Instant) -> None:
+    """Replicas that ended by themselves: how often, and where."""
+    replicas = job.service.replicas if job.service is not None else {}
+    for end in ends:
+        if not end.restarts:
+            continue
+        replica = replicas.setdefault(end.index, Replica())
+        replica.restarts, replica.total = end.restarts, replica.total + 1
+        replica.whole_at = Instant(at + end.whole_in_ms)
+        note_fall(state.falls, service_name(job.spec), end.worker, at)
 
 
 def tasks_quarantined(
@@ -146,6 +161,8 @@ def tasks_quarantined(
     for task, _ in _ending(job, event.ends, event):
         _let_go(state, task)
         retire(job, task, TaskState.QUARANTINED, position, keep_payload=True)
+    if job.service is not None:
+        _note_restarts(state, job, event.ends, at)
     job.active -= len(event.ends)
     job.quarantined += len(event.ends)
     if state.awaited:
@@ -162,6 +179,9 @@ def tasks_killed(state: State, event: e.TasksKilled, position: Position, at: Ins
         _let_go(state, task)
         retire(job, task, cell, position, keep_payload=not by_person)
     job.active -= len(event.ends)
+    if job.service is not None:
+        let_go_of_replicas(job, [end.index for end in event.ends])
+        let_go_of_replicas(job, [i for s in event.spans for i in _indices(s)])
     finished = len(event.ends) + _close_waiting(job, event.spans, cell, position)
     if by_person and job.payloads is not None:
         for span in event.spans:
@@ -169,6 +189,10 @@ def tasks_killed(state: State, event: e.TasksKilled, position: Position, at: Ins
     if state.awaited:
         note_tasks(state, job)
     finish(state, job, finished, at)
+
+
+def _indices(span: e.Span) -> Iterable[Index]:
+    return map(Index, range(span.first, span.last + 1))
 
 
 def tasks_set_aside(

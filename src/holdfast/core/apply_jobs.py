@@ -1,6 +1,8 @@
 """Folds of the events about jobs: submitted, fed, sealed, cancelled, moved in time, retried,
 unblocked, forgotten."""
 
+from collections.abc import Iterable
+
 from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
 from holdfast.core.ids import NEVER, Index, Instant, LeaseId, Position
@@ -15,6 +17,7 @@ from holdfast.core.job import (
     state_of,
 )
 from holdfast.core.ready import has_leasable, put_back
+from holdfast.core.service import Service
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State, SubmitKey
 from holdfast.core.task import (
@@ -54,6 +57,7 @@ def made_from(event: e.JobSubmitted, spec: JobSpec, position: Position, at: Inst
         fate=event.fate,
         parent=event.parent,
         detached=event.detached,
+        service=Service(event.job_id) if spec.service.restarts else None,
     )
 
 
@@ -216,6 +220,7 @@ def send_back(
         state.finished.remove(job.job_id)
     attempts, ends = columns(job)
     tasks = job.tasks = job.tasks if job.tasks is not None else {}
+    let_go_of_replicas(job, indices)
     for index in indices:
         if job.states[index] == TaskState.QUARANTINED:
             job.quarantined -= 1
@@ -240,6 +245,13 @@ def send_back(
     # The timer of a dated job may have gone while nothing of it was left to run.
     state.set_wall_timer(job, job.not_before_wall)
     job.updated_at = at
+
+
+def let_go_of_replicas(job: Job, indices: Iterable[Index]) -> None:
+    """How these fared does not matter any more: they are gone, or begin afresh."""
+    if job.service is not None:
+        for index in indices:
+            job.service.replicas.pop(index, None)
 
 
 def jobs_forgotten(state: State, event: e.JobsForgotten, position: Position, at: Instant) -> None:

@@ -49,6 +49,7 @@ from holdfast.core.commands_owed import (
 from holdfast.core.commands_repair import REPAIR_COMMANDS, RecordRepair
 from holdfast.core.commands_resources import RESOURCE_COMMANDS
 from holdfast.core.commands_schedules import SCHEDULE_COMMANDS
+from holdfast.core.commands_services import SERVICE_COMMANDS, EndService, StopReplicas
 from holdfast.core.commands_stalls import STALL_COMMANDS, RecoverStalled
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.placing import FAIL, After
@@ -71,6 +72,7 @@ __all__ = [
     "ConfirmDeliveries",
     "CordonWorker",
     "DiscardEffects",
+    "EndService",
     "ExpireLeases",
     "ExtendLeases",
     "FailAttempt",
@@ -112,6 +114,7 @@ __all__ = [
     "SetLimit",
     "SettleTies",
     "StartAttempts",
+    "StopReplicas",
     "SubmitJob",
     "Tick",
     "UncordonWorker",
@@ -375,4 +378,5 @@ COMMAND_TYPES: tuple[type[Command], ...] = (
     *LINEAGE_COMMANDS,
     *REPAIR_COMMANDS,
     *RESOURCE_COMMANDS,
+    *SERVICE_COMMANDS,
 )

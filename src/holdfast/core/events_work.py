@@ -59,7 +59,9 @@ class End(
 
     `failures` and `losses` are what is used after this end; `strays` counts the deaths in a row
     before a start; `not_before` is when the task may be leased again. `wanted`: when it could have
-    been but for the retry budget of its job, where that made it wait longer.
+    been but for the retry budget of its job, where that made it wait longer. Where a replica of a
+    service was charged a restart, `restarts` says how often it ended in a row, this end included,
+    and `whole_in_ms` in how long its budget will be whole again.
     """
 
     index: Index
@@ -79,6 +81,8 @@ class End(
     traceback: str
     exit_code: int | None
     wanted: Instant = NEVER
+    restarts: int = 0
+    whole_in_ms: int = 0
 
 
 class Stopped(

@@ -24,8 +24,9 @@ from holdfast.core.owed import Stored
 from holdfast.core.ready import is_begun, put_back
 from holdfast.core.resource import Resource
 from holdfast.core.schedule import Schedule
+from holdfast.core.service import Falls, Service
 from holdfast.core.sound import Unsound, flaws_of, is_plausible, strange_states
-from holdfast.core.spec import JobSpec
+from holdfast.core.spec import NOT_A_SERVICE, JobSpec
 from holdfast.core.state import Limit, Request, State, SubmitKey, Token
 from holdfast.core.task import FRESH, Task, TaskState
 from holdfast.core.ties import tie
@@ -75,6 +76,8 @@ class FrozenState(
     suspended: str = ""
     operations: list[Operation] = []
     resources: list[Resource] = []
+    services: list[Service] = []
+    falls: Falls = {}
 
 
 class Versioned(Struct, array_like=True):
@@ -88,6 +91,7 @@ _decoder = msgspec.msgpack.Decoder(FrozenState)
 _JOB_FIELDS = Job.__struct_fields__[: Job.__struct_fields__.index("spec")]
 _row_of = attrgetter(*_JOB_FIELDS)
 _SHORT = _JOB_FIELDS.index("shared")
+_plain_spec = attrgetter(*JobSpec.__struct_fields__[: JobSpec.__struct_fields__.index("service")])
 _UNTIED = _JOB_FIELDS.index("after")
 _blank = Job(
     job_id=JobId(""),
@@ -132,7 +136,7 @@ def freeze(state: State) -> bytes:
         state.next_lease,
         state.next_job,
         state.snapshot_position,
-        list(specs),
+        list(map(_spec_row, specs)),
         spec_of.tobytes(),
         rows,
         columns,
@@ -155,8 +159,15 @@ def freeze(state: State) -> bytes:
         state.suspended,
         list(state.operations.values()),
         list(state.resources.values()),
+        [job.service for job in state.jobs.values() if job.service is not None],
+        state.falls,
     )
     return _encoder.encode(_without_defaults(frozen))
+
+
+def _spec_row(spec: JobSpec) -> tuple[Any, ...] | JobSpec:
+    """A spec as it was written before there were services, where it is that of none."""
+    return _plain_spec(spec) if spec.service == NOT_A_SERVICE else spec
 
 
 def _without_defaults(frozen: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -190,6 +201,7 @@ def thaw(data: bytes) -> State:
     state.lineage, state.suspended = frozen.lineage, frozen.suspended
     state.operations = {known.operation_id: known for known in frozen.operations}
     state.resources = {known.key: known for known in frozen.resources}
+    state.falls = frozen.falls
     _build_indexes(state)
     return state
 
@@ -251,6 +263,8 @@ def _take_jobs(state: State, frozen: FrozenState) -> None:
         if job.tasks is None:
             job.tasks = {}
         job.tasks[task.index] = task
+    for service in frozen.services:
+        jobs[service.job_id].service = service
     for job_id, index, stored in frozen.stored:
         state.remember_stored(jobs[job_id], index, stored)
 

@@ -17,6 +17,7 @@ from holdfast.core.invariants_circuits import circuits, retry_budgets
 from holdfast.core.invariants_lineage import lineage, suspension
 from holdfast.core.invariants_owed import commit_line, debts_agree, stored_results
 from holdfast.core.invariants_resources import resources
+from holdfast.core.invariants_services import services
 from holdfast.core.invariants_ties import gangs, ties
 from holdfast.core.job import BY_PERSON, Job, JobState, counts, job_state, only_owes
 from holdfast.core.shape import shape_of
@@ -361,6 +362,7 @@ CHECKS: Final[dict[str, Callable[[State], Iterator[Finding]]]] = {
     "B1": budgets,
     "B3": charges,
     "B5": retry_budgets,
+    "B6": services,
     "F1": circuits,
     "T1": timetables,
     "R1": resources,

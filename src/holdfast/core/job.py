@@ -19,6 +19,7 @@ from msgspec import Struct
 from holdfast.core.ids import NEVER, Index, Instant, JobId, Position
 from holdfast.core.owed import Stored
 from holdfast.core.placing import FAIL, After
+from holdfast.core.service import Service
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import (
     FRESH,
@@ -44,7 +45,8 @@ class JobState(StrEnum):
 
 CANCELLED = "cancelled"
 REPLACED = "replaced"
-BY_PERSON = frozenset({CANCELLED, REPLACED})
+STOPPED = "stopped"
+BY_PERSON = frozenset({CANCELLED, REPLACED, STOPPED})
 """The causes that are a person's will; every other cause is a rule's."""
 
 DEPENDENCY_FAILED = "dependency_failed"
@@ -67,7 +69,8 @@ class Job(Struct, gc=False, array_like=True, kw_only=True):
     what becomes of it when that cannot be; with its `parent` it ends, unless `detached`.
     `tasks` holds the records. `cursor` is the first cell that may be fresh. `due` and `later` order
     the waiting tasks that have a record; they and `queued` are an index, rebuilt from the records.
-    `stored` says which results lie in the store, for the few tasks that have one there.
+    `stored` says which results lie in the store, for the few tasks that have one there. `service`
+    is how the replicas of a service have fared; None for every other job.
 
     A snapshot holds jobs as rows of these fields in this order, up to `detached`, and a row may
     stop where only defaults follow: what a waiting job of one task needs comes first, and what few
@@ -111,6 +114,7 @@ class Job(Struct, gc=False, array_like=True, kw_only=True):
     due: deque[Index] | None = None
     later: list[tuple[Instant, Index]] | None = None
     stored: dict[Index, Stored] | None = None
+    service: Service | None = None
 
     @property
     def count(self) -> int:

@@ -58,6 +58,7 @@ class Seen(Struct):
     losses: int = 0
     owed: dict[int, SeenDebt] = {}
     by_person: bool = False
+    whole_at: int = NEVER
 
 
 class SeenJob(Struct):
@@ -74,3 +75,4 @@ class SeenJob(Struct):
     circuit: str = ""
     retry_budget: tuple[int, int] = (0, 0)
     retry_dues: list[int] = []
+    service: tuple[int, int] = (0, 0)

@@ -39,13 +39,13 @@ class Shape(Struct, frozen=True, gc=False, cache_hash=True, kw_only=True):
 
 
 def shape_of(job: Job) -> Shape:
-    """A job that bounds how many of its tasks run at once, or that starts as a whole, shares its
-    slots with nobody."""
+    """A job that bounds how many of its tasks run at once, that starts as a whole, or that is a
+    service shares its slots with nobody."""
     return spec_shape(job.spec, job.job_id if has_own_slots(job) else "")
 
 
 def has_own_slots(job: Job) -> bool:
-    return bool(job.spec.max_parallel or job.spec.placing.gang)
+    return bool(job.spec.max_parallel or job.spec.placing.gang or job.service is not None)
 
 
 @lru_cache(maxsize=REMEMBERED)

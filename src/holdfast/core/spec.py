@@ -53,6 +53,29 @@ class CircuitPolicy(
     cooldown_ms: int = 0
 
 
+class ServicePolicy(
+    Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
+    """That the tasks of a job are replicas of a service, which end only when they are told to, and
+    how one that ended by itself is begun again. None: it is no service.
+
+    Its budget is `restarts`, of which one comes back every `refill_ms`. It waits for `delay_ms`
+    before it is begun again, twice as long after each further end, up to `max_delay_ms`, and from
+    the beginning once it ran for `steady_ms`. It is reached under the name `endpoint`; empty: that
+    of its job.
+    """
+
+    restarts: int = 0
+    refill_ms: int = 600_000
+    delay_ms: int = 1_000
+    max_delay_ms: int = 60_000
+    steady_ms: int = 60_000
+    endpoint: str = ""
+
+
+NOT_A_SERVICE = ServicePolicy()
+
+
 class JobSpec(
     Struct, frozen=True, array_like=True, gc=False, cache_hash=True, forbid_unknown_fields=True
 ):
@@ -61,7 +84,8 @@ class JobSpec(
     The payload language is the worker's: `kind` and `target` say what runs, and mean nothing here.
     Zero means "no limit" for the times, `NO_LIMIT` for the counts. `bundle` names the code it needs
     by its digest; `on_disconnect` is empty or `STOP`. `user` is who submitted it, where a server
-    knows that. `stall_ms`: how long an attempt may tell nothing of its progress.
+    knows that. `stall_ms`: how long an attempt may tell nothing of its progress. `service`: its
+    tasks are replicas that do not end by themselves.
     """
 
     name: str
@@ -89,6 +113,7 @@ class JobSpec(
     stall_ms: int = 0
     retry_budget: RetryBudget = RetryBudget()
     circuit: CircuitPolicy = CircuitPolicy()
+    service: ServicePolicy = NOT_A_SERVICE
 
 
 def retry_problem(policy: RetryPolicy) -> str:

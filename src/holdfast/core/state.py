@@ -22,6 +22,7 @@ from holdfast.core.owed import Stored
 from holdfast.core.ready import ReadyQueue
 from holdfast.core.resource import Resource, ResourceKey
 from holdfast.core.schedule import Schedule
+from holdfast.core.service import Falls
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import Task
 
@@ -73,8 +74,9 @@ class State:
     """`position` and `time` are those of the last record applied.
 
     Authority: jobs (with their tasks), keys, requests, tokens, cordoned, paused, limits,
-    schedules, circuits, operations, retries_away, resources, next_lease, next_job, epoch, log_id,
-    lineage, suspended and snapshot_position. While `suspended` says why, nothing is given out.
+    schedules, circuits, operations, retries_away, resources, falls, next_lease, next_job, epoch,
+    log_id, lineage, suspended and snapshot_position. While `suspended` says why, nothing is given
+    out.
     Index: endpoints, holders, ready, finished, open_jobs, timers, wall_timers, schedule_timers,
     spec_cache, and the ties between jobs: `dependents` has the blocked jobs that wait for a job,
     `awaited` those that wait for a task of it, `children` those that will end with it, and
@@ -104,6 +106,7 @@ class State:
         self.operations: dict[str, Operation] = {}
         self.retries_away: dict[JobId, list[Instant]] = {}
         self.resources: dict[ResourceKey, Resource] = {}
+        self.falls: Falls = {}
 
         self.endpoints: dict[str, dict[LeaseId, Task]] = {}
         self.holders: dict[tuple[WorkerId, int], Holder] = {}

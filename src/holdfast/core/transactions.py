@@ -15,6 +15,7 @@ from holdfast.core import events as e
 from holdfast.core.action import LOG, Action, Details, Renderer, ranges
 from holdfast.core.attempt import CHARGES_FAILURES, DEATHS, EndReason
 from holdfast.core.ids import NEVER, Instant, Position, task_name
+from holdfast.core.job import STOPPED
 from holdfast.core.placing import ALL_TASKS, After
 from holdfast.core.record import Record
 from holdfast.core.transactions_circuits import CIRCUITS
@@ -183,8 +184,9 @@ def _end(job_id: str, end: e.End, *, can_retry: bool, why: str = "") -> Iterator
     elif end.reason in DEATHS:
         lost: Details = {"worker_id": end.worker, "can_retry": can_retry, "error": end.error}
         yield Action("task_worker_failed", name, {**lost, "reason": end.reason})
-    elif end.reason == EndReason.KILLED:
-        yield Action("task_killed", name, {"reason": end.error or why})
+    elif end.reason in (EndReason.KILLED, EndReason.STOPPED):
+        action = "task_killed" if end.reason == EndReason.KILLED else "task_stopped"
+        yield Action(action, name, {"reason": end.error or why})
     else:
         yield Action("task_released", name, {"worker_id": end.worker, "reason": end.reason})
     yield Action("task_unassigned", name, {"worker_id": end.worker})
@@ -223,13 +225,14 @@ def _tasks_killed(event: e.TasksKilled, record: Record) -> Iterator[Action]:
     yield from ranges("task_killed", event.job_id, spans)
     for end in event.ends:
         yield from _end(event.job_id, end, can_retry=False, why=reason)
-        if end.reason != EndReason.KILLED:
+        if end.reason not in (EndReason.KILLED, EndReason.STOPPED):
             yield Action("task_killed", task_name(event.job_id, end.index), {"reason": reason})
 
 
 def _job_cancelled(event: e.JobCancelled, record: Record) -> Iterator[Action]:
     details: Details = {"reason": event.reason, "cause": event.cause}
-    yield Action("job_cancelled", event.job_id, details)
+    is_end = event.cause == STOPPED
+    yield Action("service_ended" if is_end else "job_cancelled", event.job_id, details)
 
 
 def _tasks_unschedulable(event: e.TasksUnschedulable, record: Record) -> Iterator[Action]:

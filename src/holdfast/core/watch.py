@@ -28,7 +28,7 @@ from holdfast.core.seen import (
     SeenJob,
 )
 from holdfast.core.violation import Finding, Violation, found
-from holdfast.core.watch_budgets import charged
+from holdfast.core.watch_budgets import charged, spent
 from holdfast.core.watch_circuits import CIRCUIT_JUDGES, SeenCircuit, retried, unguarded
 from holdfast.core.watch_decided import DECIDED_JUDGES, unforced
 from holdfast.core.watch_lineage import LINEAGE_JUDGES, idle
@@ -40,7 +40,7 @@ from holdfast.core.watch_schedules import SCHEDULE_JUDGES, SeenSchedule
 class Watch:
     """Feed it every record; it answers with what that record broke.
 
-    It names J2, J3, J5 and J8, S3 to S7, C1 to C4, B2, B4 and B5, F1 and F2, G1, T2 to T4, R2 and
+    It names J2, J3, J5 and J8, S3 to S7, C1 to C4, B2, B4 to B6, F1 and F2, G1, T2 to T4, R2 and
     R3, and the order of the log itself (L1, L2, L8, L9).
     After a violation it goes on from what the record claims, so one mistake is told once.
     """
@@ -159,6 +159,7 @@ def _submitted(watch: Watch, event: e.JobSubmitted, at: Instant) -> Iterator[Fin
         event.count, spec.retries, spec.max_losses, event.sealed, {},
         is_blocked=bool(event.after), is_gang=spec.placing.gang, circuit=circuit_of(spec),
         retry_budget=(spec.retry_budget.retries, spec.retry_budget.per_ms),
+        service=(spec.service.restarts, spec.service.refill_ms),
     )  # fmt: skip
 
 
@@ -292,9 +293,9 @@ def _ended(watch: Watch, event: EndsEvent, at: Instant) -> Iterator[Finding]:
             yield name, f"S4 lease {end.lease_id} ended and {seen.lease_id} is current"
         if end.reason == "lease_expired" and not NEVER < seen.expires_at <= at:
             yield name, f"S5 its lease ended before its time, {seen.expires_at}"
-        yield from charged(name, seen, end)
         job = watch.jobs[event.job_id]
-        is_spent = end.failures > job.retries or end.losses > job.max_losses
+        yield from charged(name, job, seen, end)
+        is_spent = yield from spent(name, job, seen, end, at)
         if is_spent != isinstance(event, e.TasksQuarantined):
             yield name, f"B4 {type(event).__name__} with {end.failures} and {end.losses} used"
         seen.failures, seen.losses = end.failures, end.losses
@@ -306,7 +307,7 @@ def _ended(watch: Watch, event: EndsEvent, at: Instant) -> Iterator[Finding]:
 
 
 def _killed_waiting(watch: Watch, event: e.TasksKilled) -> Iterator[Finding]:
-    by_person = event.cause in ("cancelled", "replaced")
+    by_person = event.cause in ("cancelled", "replaced", "stopped")
     for span in event.spans:
         for index in range(span.first, span.last + 1):
             if watch.task(event.job_id, index).state in (LEASED, RUNNING):
@@ -341,7 +342,7 @@ def _retried(watch: Watch, event: e.TasksRetried, at: Instant) -> Iterator[Findi
             if (event.job_id, index) in watch.crossed or seen.by_person:
                 yield name, "J3 it was sent back though its end was final"
             yield from watch.move(event, event.job_id, index)
-            seen.failures = seen.losses = 0
+            seen.failures = seen.losses = seen.whole_at = 0
 
 
 def _lost(watch: Watch, event: e.WorkerLost, at: Instant) -> Iterator[Finding]:

@@ -64,13 +64,16 @@ def _remember(watch: Watch, state: State, job: Job) -> None:
         generation=job.generation, is_blocked=job.blocked, is_gang=job.spec.placing.gang,
         circuit=circuit_of(job.spec), retry_budget=(budget.retries, budget.per_ms),
         retry_dues=list(state.retries_away.get(job.job_id, ())),
+        service=(job.spec.service.restarts, job.spec.service.refill_ms),
     )  # fmt: skip
     records = job.tasks or {}
+    replicas = job.service.replicas if job.service is not None else {}
     for index, cell in enumerate(job.states):
         if cell == FRESH:
             continue
         task = records.get(Index(index))
         seen = known.tasks[index] = _finished(job, index) if task is None else _under_way(task)
+        seen.whole_at = replicas[Index(index)].whole_at if index in replicas else NEVER
         if seen.lease_id:
             watch.held[seen.lease_id] = seen
         if seen.state in (COMMITTED, SUCCEEDED):

@@ -126,7 +126,7 @@ def _suspicions(held: Held) -> Iterator[_Suspicion]:
     if held.missing_since != NEVER:
         why = f"worker {task.worker} is there and does not name it any more"
         yield _Suspicion(LEASE_AGE, held.missing_since, patience_ms, why)
-    if not held.hears_progress:
+    if not held.hears_progress or spec.service.restarts:
         return
     # A command is watched by what it prints, and only its worker sees that.
     is_asked = bool(spec.stall_ms) and spec.kind != COMMAND

@@ -14,7 +14,7 @@ from holdfast.core import commands as c
 from holdfast.core.ids import Index, Instant, JobId, LeaseId
 from holdfast.core.owed import BLOCK, DebtName, Entry
 from holdfast.core.placing import After, Placing
-from holdfast.core.spec import JobSpec, RetryPolicy
+from holdfast.core.spec import JobSpec, RetryPolicy, ServicePolicy
 from holdfast.core.task import TaskState
 from holdfast.testing.world import MAIL, POST, World
 
@@ -32,6 +32,12 @@ SPEC = JobSpec(
 )
 
 
+SERVICE = JobSpec(
+    name="serve",
+    kind="service",
+    target="",
+    service=ServicePolicy(restarts=1, refill_ms=600_000, delay_ms=1_000),
+)
 GANG = msgspec.structs.replace(SPEC, placing=Placing(gang=True))
 
 
@@ -247,6 +253,20 @@ def _running_gang() -> Stage:
     return stage
 
 
+def _served() -> Stage:
+    world = _submitted(SERVICE, sealed=False)
+    (lease_id,) = world.grant(JOB, 0)
+    world.start(JOB, 0, lease_id)
+    return Stage(world, TaskState.RUNNING, lease_id)
+
+
+def _restarting() -> Stage:
+    stage = _served()
+    stage.world.fail(JOB, 0, stage.lease_id)
+    stage.state = TaskState.WAITING
+    return stage
+
+
 STAGES: Final[dict[str, Callable[[], Stage]]] = {
     "fresh": _fresh,
     "fresh in an open job": _open,
@@ -282,6 +302,8 @@ STAGES: Final[dict[str, Callable[[], Stage]]] = {
     "killed by a limit": _killed_by_limit,
     "killed by its dependency": _killed_by_dependency,
     "unschedulable": _unschedulable,
+    "running in a service": _served,
+    "restarting in a service": _restarting,
 }
 
 

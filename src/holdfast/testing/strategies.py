@@ -26,6 +26,7 @@ from holdfast.testing import strategies_operations as operations
 from holdfast.testing import strategies_owed as owed
 from holdfast.testing import strategies_resources as resources
 from holdfast.testing import strategies_schedules as schedules
+from holdfast.testing import strategies_services as services
 from holdfast.testing import strategies_ties as ties
 from holdfast.testing.throws import (
     ABSURD,
@@ -94,6 +95,8 @@ def _open_log(world: World, dice: Random) -> c.Command:
 
 
 def _submit_job(world: World, dice: Random) -> c.Command:
+    if dice.random() < 0.15:
+        return services.submit_service(world, dice)
     number = len(world.log)
     fresh = JobId(f"j{number}")
     job_id = fresh if dice.random() < 0.9 else dice.choice((JobId(""), a_job_id(world, dice)))
@@ -331,6 +334,8 @@ MAKERS: Final[dict[type[c.Command], Callable[[World, Random], c.Command]]] = {
     c.ForceTask: decided.force_task,
     c.RetryQuarantined: decided.retry_quarantined,
     c.PurgeQuarantined: decided.purge_quarantined,
+    c.StopReplicas: services.stop_replicas,
+    c.EndService: services.end_service,
     r.PutResource: resources.put,
     r.PutResourceStatus: resources.put_status,
     r.SetResourceFinalizers: resources.set_finalizers,

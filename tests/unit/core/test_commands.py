@@ -131,6 +131,8 @@ def commands_for(stage: Stage) -> dict[str, c.Command]:
             spec=SPEC, count=1, after=(After(JOB, FIRST, "failure"),)
         ),
         "be a child": c.SubmitJob(spec=SPEC, count=1, parent=JOB),
+        "stop replica": c.StopReplicas(job_id=JOB, indices=(FIRST,)),
+        "end service": c.EndService(job_id=JOB),
         "tick": c.Tick(wall=world.wall),
         "tick, much later": c.Tick(wall=Instant(world.wall + 10**6)),
     }
@@ -176,7 +178,10 @@ def test_every_command_in_this_state_answers_as_written_down(name: str, blessing
 W_, L_, R_ = TaskState.WAITING, TaskState.LEASED, TaskState.RUNNING
 C_, IN_BLOCK = TaskState.COMMITTED, "committed, in its block"
 PAST = ("running past its time",)
-ASLEEP = ("fresh in a delayed job", "fresh in a dated job", "backing off", "delayed", "dated")
+ASLEEP = (
+    "fresh in a delayed job", "fresh in a dated job", "backing off", "delayed", "dated",
+    "restarting in a service",
+)  # fmt: skip
 BLOCKED = ("fresh in a blocked job", "aside in a blocked job")
 GANG = ("fresh in a gang", "leased in a gang", "running in a gang")
 LONE = tuple(name for name in STAGES if name not in GANG)

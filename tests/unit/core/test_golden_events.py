@@ -16,13 +16,19 @@ from holdfast.core.owed import Entry, Stored
 from holdfast.core.placing import After, Constraint, Placing
 from holdfast.core.record import Record, decode_record, encode_record
 from holdfast.core.schedule import Definition, Timing
-from holdfast.core.spec import CircuitPolicy, JobSpec, RetryBudget, RetryPolicy
+from holdfast.core.spec import (
+    CircuitPolicy,
+    JobSpec,
+    RetryBudget,
+    RetryPolicy,
+    ServicePolicy,
+)
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "events.json"
 PARTS: tuple[type[msgspec.Struct], ...] = (
     Record, JobSpec, RetryPolicy, Placing, Constraint, After, Definition, Timing,
     e.Span, e.Start, e.Commit, e.End, e.Stopped, e.Settled, e.Parked, Entry, Stored, RetryBudget,
-    CircuitPolicy, Hole,
+    CircuitPolicy, Hole, ServicePolicy,
 )  # fmt: skip
 SAMPLES: dict[type, Any] = {
     JobSpec: JobSpec(name="n", kind="k", target="t"),

@@ -19,6 +19,7 @@ from holdfast.core.lineage import Ancestor
 from holdfast.core.owed import Debt, Stored
 from holdfast.core.resource import Resource
 from holdfast.core.schedule import Definition, Schedule, Timing
+from holdfast.core.service import Replica, Service
 from holdfast.core.shape import shape_of
 from holdfast.core.spec import JobSpec, RetryBudget
 from holdfast.core.state import State
@@ -257,6 +258,24 @@ PLANTED: dict[str, tuple[str, str, Break]] = {
         "L9", "running", lambda s, job: setattr(s, "suspended", "fork")
     ),
     "a circuit under another name": ("F1", "fresh", a_circuit(name="other", failures=1)),
+    "a book for what is no service": ("B6", "running", put_job("service", Service(JOB))),
+    "a service without a book": ("B6", "running in a service", put_job("service", None)),
+    "a replica in the book that is not there": (
+        "B6", "running in a service",
+        lambda s, job: job.service.replicas.update({Index(7): Replica(1, 1)}),
+    ),
+    "a replica that never ended": (
+        "B6", "running in a service",
+        lambda s, job: job.service.replicas.update({Index(0): Replica()}),
+    ),
+    "a replica that owes too much": (
+        "B6", "restarting in a service",
+        lambda s, job: setattr(job.service.replicas[Index(0)], "whole_at", Instant(10**12)),
+    ),
+    "a fall in the future": (
+        "B6", "fresh",
+        lambda s, job: s.falls.update({"web": {WorkerId("w"): (Instant(10**12),)}}),
+    ),
     "a resource under another name": ("R1", "fresh", a_resource(name="other")),
     "a resource changed in the future": ("R1", "fresh", a_resource(version=Position(99))),
     "a resource that is deleted and stays": ("R1", "fresh", a_resource(deleted_at=Instant(1))),

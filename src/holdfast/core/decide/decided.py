@@ -1,6 +1,6 @@
 """What an operator, or a repair, decides of single tasks against the run of things."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from holdfast.core import commands as c
@@ -55,13 +55,18 @@ def purge(state: State, command: c.PurgeTasks, now: Instant) -> Decision:
             return no_task(job, index)
     named = range(job.count) if job.spec.placing.gang and command.indices else command.indices
     indices = [Index(index) for index in sorted(set(named))]
-    event = e.TasksPurged(
+    event = purged(job, indices, command.reason)
+    return Accepted((event,), len(event.all)) if event.all else Accepted((), 0)
+
+
+def purged(job: Job, indices: Sequence[Index], reason: str) -> e.TasksPurged:
+    """The fact that those of these tasks which wait for an operator are given up; perhaps none."""
+    return e.TasksPurged(
         job_id=job.job_id,
         purged=_ends_of(job, indices, TaskState.QUARANTINED),
         unplaced=_ends_of(job, indices, TaskState.UNSCHEDULABLE),
-        reason=command.reason,
+        reason=reason,
     )
-    return Accepted((event,), len(event.all)) if event.all else Accepted((), 0)
 
 
 def _ends_of(job: Job, indices: Iterable[Index], state: TaskState) -> tuple[e.Stopped, ...]:
@@ -85,7 +90,7 @@ def put_aside(
             waiting.append(index)
         else:
             told = note or f"it was put aside: {cause}"
-            ends.append(end_of(job.spec, task, EndReason.KILLED, now, error=told))
+            ends.append(end_of(job, task, EndReason.KILLED, now, error=told))
     return e.TasksSetAside(
         job_id=job.job_id,
         cause=cause,

@@ -17,6 +17,7 @@ from holdfast.core.attempt import (
 from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, task_name
 from holdfast.core.job import GANG_FAILED, TOO_MANY_FAILED, Job
 from holdfast.core.retrying import earliest
+from holdfast.core.service import charge, is_overdrawn
 from holdfast.core.spec import NO_LIMIT, JobSpec, loss_delay_ms, retry_delay_ms
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, Task, TaskState
@@ -25,10 +26,11 @@ WAITING_RUN: Final = re.compile(bytes((*b"[", FRESH, ASIDE, *b"]+")), re.DOTALL)
 
 FAILURES = "failures"
 LOSSES = "losses"
+RESTARTS = "restarts"
 
 
 def end_of(
-    spec: JobSpec,
+    job: Job,
     task: Task,
     reason: EndReason,
     now: Instant,
@@ -42,19 +44,23 @@ def end_of(
     """The end of this task's live attempt: at most one budget is charged, once."""
     began = task.started_at if started_at is None else started_at
     failures, losses, strays, charged, delay_ms = task.failures, task.losses, 0, "", 0
-    if reason in CHARGES_FAILURES:
+    restarts, whole_in_ms, spec = 0, 0, job.spec
+    if reason in DEATHS and began == NEVER:
+        strays = task.strays + 1
+    is_lost = strays > STRAYS_FREE or (reason in CHARGES_LOSSES_ONCE_STARTED and not strays)
+    if job.service is not None:
+        if is_lost or reason in CHARGES_FAILURES:
+            charged = RESTARTS
+            ran_ms = now - began if began != NEVER else 0
+            cost = charge(spec.service, job.service.replicas.get(task.index), ran_ms, now)
+            restarts, delay_ms, whole_in_ms = cost.restarts, cost.delay_ms, cost.whole_in_ms
+    elif reason in CHARGES_FAILURES:
         failures += 1
         charged = FAILURES
         delay_ms = retry_delay_ms(spec.retry, failures, roll)
-    elif reason in DEATHS and began == NEVER:
-        strays = task.strays + 1
-        if strays > STRAYS_FREE:
-            losses += 1
-            charged = LOSSES
-    elif reason in CHARGES_LOSSES_ONCE_STARTED:
+    elif is_lost:
         losses += 1
         charged = LOSSES
-    if charged == LOSSES:
         delay_ms = loss_delay_ms(losses)
     return e.End(
         index=task.index,
@@ -73,6 +79,8 @@ def end_of(
         error=error,
         traceback=traceback,
         exit_code=exit_code,
+        restarts=restarts,
+        whole_in_ms=whole_in_ms,
     )
 
 
@@ -82,7 +90,7 @@ def is_spent(spec: JobSpec, end: e.End) -> bool:
         return end.failures > spec.retries
     if end.charged == LOSSES:
         return end.losses > spec.max_losses
-    return False
+    return end.charged == RESTARTS and is_overdrawn(spec.service, end.whole_in_ms)
 
 
 def within_budget(state: State, job: Job, end: e.End, now: Instant) -> e.End:
@@ -132,7 +140,7 @@ def _settle_gang(job: Job, ends: Iterable[e.End], now: Instant) -> tuple[e.AnyEv
     for task in (job.tasks or {}).values():
         if task.lease_id and task.index not in given:
             given[task.index] = end_of(
-                job.spec, task, EndReason.SIBLING_FAILED, now, error=told
+                job, task, EndReason.SIBLING_FAILED, now, error=told
             )
     spent = tuple(end for end in given.values() if is_spent(job.spec, end))
     rest = [end for end in given.values() if not is_spent(job.spec, end)]
@@ -155,6 +163,7 @@ def stop_rest(
     *,
     ended: Iterable[Index] = (),
     ends: Iterable[e.End] = (),
+    why: EndReason = EndReason.KILLED,
 ) -> tuple[e.AnyEvent, ...]:
     """Stop an unfinished job: kill what has not ended, except the tasks that this record already
     ended; `ends` are attempts that ended just now and whose tasks die instead of waiting again."""
@@ -164,7 +173,7 @@ def stop_rest(
     for task in (job.tasks or {}).values():
         if task.lease_id and task.index not in already:
             known = given.get(task.index)
-            live.append(known or end_of(job.spec, task, EndReason.KILLED, now, error=reason))
+            live.append(known or end_of(job, task, why, now, error=reason))
     cancelled = e.JobCancelled(job_id=job.job_id, cause=cause, reason=reason)
     spans = waiting_spans(job)
     if not spans and not live:
@@ -197,8 +206,7 @@ def ends_by_job(
         actual = reason
         if reason is EndReason.WORKER_LOST and task.started_at == NEVER:
             actual = EndReason.UNDELIVERED
-        spec = state.job_of(task.job_id).spec
-        end = end_of(spec, task, actual, now, error=error(task))
+        end = end_of(state.job_of(task.job_id), task, actual, now, error=error(task))
         grouped.setdefault(task.job_id, []).append(end)
     events: list[e.AnyEvent] = []
     for job_id, ends in grouped.items():

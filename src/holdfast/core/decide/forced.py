@@ -69,7 +69,7 @@ def _send_back(state: State, job: Job, command: c.ForceTask, now: Instant) -> De
 def _take_back(state: State, job: Job, command: c.ForceTask, now: Instant) -> Decision:
     """Whoever has the task loses its lease; nothing is charged. A gang comes back whole."""
     task = (job.tasks or {})[command.index]
-    end = end_of(job.spec, task, EndReason.RELEASED, now, error=command.reason)
+    end = end_of(job, task, EndReason.RELEASED, now, error=command.reason)
     return Accepted(settle_ends(job, (end,), now))
 
 

@@ -168,6 +168,9 @@ def seal(state: State, command: c.SealJob, now: Instant) -> Decision:
     job = state.jobs.get(command.job_id)
     if job is None:
         return unknown(state, command.job_id)
+    if job.service is not None:
+        told = f"job {job.job_id} is a service: it is ended, not sealed"
+        return Refused(Reason.INVALID_TRANSITION, told)
     if job.sealed:
         if job.count == command.count:
             return Accepted(())

@@ -17,9 +17,9 @@ def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
     """Everything that a former opening left unsettled is settled in the record that fences it.
 
     In-process workers died with it: their attempts end now. A job whose feeder died with it is
-    sealed as interrupted, unless a key lets the feeder find it again. Leases that end by time
-    belong to workers that may well be alive: they get one full term, since our absence was not
-    their fault.
+    sealed as interrupted, unless a key lets the feeder find it again or it is a service. Leases
+    that end by time belong to workers that may well be alive: they get one full term, since our
+    absence was not their fault.
     """
     if command.epoch <= state.epoch:
         return Refused(
@@ -49,7 +49,7 @@ def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
     # Where feeders are programs of their own, silence tells whether they are gone, not a restart.
     for job_id in state.open_jobs if not command.served else ():
         job = state.job_of(job_id)
-        if not job.key and job_id not in stopped:
+        if not job.key and job.service is None and job_id not in stopped:
             events.append(sealed(job, interrupted=True))
     if timed:
         events.append(e.LeasesRearmed(until=Instant(now + command.term_ms)))

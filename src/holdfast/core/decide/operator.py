@@ -50,7 +50,7 @@ def kill_tasks(state: State, command: c.KillTasks, now: Instant) -> Decision:
             waiting.append(index)
         elif current not in FINISHED and job.tasks is not None:
             task = job.tasks[index]
-            ends.append(end_of(job.spec, task, EndReason.KILLED, now, error=command.reason))
+            ends.append(end_of(job, task, EndReason.KILLED, now, error=command.reason))
     if not waiting and not ends:
         return Accepted((), 0)
     if job.spec.placing.gang:

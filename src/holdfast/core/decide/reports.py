@@ -61,6 +61,7 @@ def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
     worker, incarnation, leased = command.worker, command.incarnation, TaskState.LEASED
     current: JobId | None = None
     tasks: dict[Index, Task] = {}
+    services: dict[JobId, Job] = {}
     tally, is_gang = Tally(), False
     for done in command.done:
         if done.job_id != current:
@@ -69,6 +70,8 @@ def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
             tasks = {} if job is None or job.tasks is None else job.tasks
             tally = tallies.setdefault(current, Tally())
             is_gang = job is not None and job.spec.placing.gang
+            if job is not None and job.service is not None:
+                services[current] = job
         index, lease_id = done.index, done.lease_id
         task = tasks.get(index)
         if (
@@ -99,6 +102,8 @@ def commit(state: State, command: c.CommitTasks, now: Instant) -> Decision:
         if done.owed:
             tally.owing[index] = done.owed
     events: list[e.AnyEvent] = []
+    for job in services.values():
+        events.extend(_exited(job, tallies.pop(job.job_id), now))
     for job_id, found in tallies.items():
         events.extend(commit_events(command, job_id, found))
     if state.circuits:
@@ -134,6 +139,29 @@ def commit_events(
     return events
 
 
+def _exited(job: Job, tally: Tally, now: Instant) -> list[e.AnyEvent]:
+    """Replicas of a service that say they are done have ended by themselves: a service has no
+    result, and whoever reports one is mistaken."""
+    events: list[e.AnyEvent] = []
+    if tally.starts:
+        events.append(e.AttemptsStarted(job_id=job.job_id, starts=tuple(tally.starts)))
+    tasks = job.tasks or {}
+    ends = [
+        end_of(
+            job,
+            tasks[index],
+            EndReason.FAILED,
+            now,
+            started_at=commit.started_at,
+            error="exited 0",
+            exit_code=0,
+        )
+        for index, commit in tally.commits.items()
+    ]
+    events.extend(settle_ends(job, ends, now))
+    return events
+
+
 def began_at(now: Instant, ran_ms: int) -> Instant:
     """When something began that ran for so long until now; never before time itself."""
     return Instant(max(now - ran_ms, 1)) if ran_ms > 0 else now
@@ -158,7 +186,7 @@ def fail(state: State, command: c.FailAttempt, now: Instant) -> Decision:
         start = e.Start(task.index, task.lease_id, began)
         events.append(e.AttemptsStarted(job_id=job.job_id, starts=(start,)))
     end = end_of(
-        job.spec,
+        job,
         task,
         EndReason(report.reason),
         now,
@@ -192,8 +220,8 @@ def release(state: State, command: c.ReleaseAttempts, now: Instant) -> Decision:
                 Reason.INVALID_TRANSITION,
                 f"task {report.job_id}/{report.index} had started; it cannot be undelivered",
             )
-        spec = state.jobs[report.job_id].spec
-        ends.setdefault(report.job_id, {})[report.index] = end_of(spec, task, reason, now)
+        job = state.jobs[report.job_id]
+        ends.setdefault(report.job_id, {})[report.index] = end_of(job, task, reason, now)
     events: list[e.AnyEvent] = []
     for job_id, chosen in ends.items():
         events.extend(settle_ends(state.jobs[job_id], chosen.values(), now))

@@ -260,6 +260,8 @@ def _problem(command: s.SetSchedule) -> str:
         return f"overlap={definition.overlap!r} is none of {', '.join(OVERLAPS)}"
     if not 0 < command.next_wall <= LARGEST:
         return f"schedule {name} would never come"
+    if definition.spec.service.restarts:
+        return "a schedule begins work that ends; a service is submitted once"
     return _mistimed(definition.timing)
 
 

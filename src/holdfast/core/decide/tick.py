@@ -32,7 +32,8 @@ def tick(state: State, command: c.Tick, now: Instant) -> Decision:
             settled.add(job.job_id)
     for job_id in command.silent:
         silent = state.jobs.get(job_id)
-        if silent is not None and not silent.sealed and job_id not in settled:
+        is_fed = silent is not None and not silent.sealed and silent.service is None
+        if silent is not None and is_fed and job_id not in settled:
             events.append(sealed(silent, interrupted=True))
             settled.add(job_id)
     events.extend(passed(state, now, command.keep_keys_ms))

@@ -19,7 +19,13 @@ from holdfast.core.placing import (
     Constraint,
     Placing,
 )
-from holdfast.core.spec import LONGEST_DELAY_MS, NO_LIMIT, JobSpec, retry_problem
+from holdfast.core.spec import (
+    LONGEST_DELAY_MS,
+    NO_LIMIT,
+    NOT_A_SERVICE,
+    JobSpec,
+    retry_problem,
+)
 
 LARGEST: Final = 10**15
 """Above every honest amount (30,000 years in milliseconds), and far from what cannot be written."""
@@ -57,6 +63,8 @@ def submit_problem(command: c.SubmitJob, count: int) -> str:
         return f"{command.count} tasks were announced and {len(command.items)} came"
     if spec.placing.gang and not command.sealed:
         return "a gang starts whole: all its tasks come with the submit"
+    if spec.service.restarts and (command.sealed or len(command.items) < count):
+        return "a service takes replicas as long as it lives: it is not sealed, and each is an item"
     return _times_problem(command) or _ties_problem(command)
 
 
@@ -120,7 +128,38 @@ def spec_problem(spec: JobSpec) -> str:
         or _guard_problem("retry_budget", spec.retry_budget.retries, spec.retry_budget.per_ms)
         or _guard_problem("circuit", spec.circuit.failures, spec.circuit.cooldown_ms)
         or placing_problem(spec.placing)
+        or _service_problem(spec)
     )
+
+
+NOT_OF_SERVICES: Final = (
+    "retries", "timeout_ms", "job_timeout_ms", "schedule_timeout_ms", "stall_ms", "retry_budget",
+    "circuit",
+)  # fmt: skip
+"""What is about work that ends, and means nothing for a service."""
+
+
+def _service_problem(spec: JobSpec) -> str:
+    policy = spec.service
+    if policy == NOT_A_SERVICE:
+        return ""
+    times = (policy.delay_ms, policy.max_delay_ms, policy.steady_ms)
+    if not 1 <= policy.restarts <= GUARD_MOST or not 1 <= policy.refill_ms <= LONGEST_DELAY_MS:
+        told = f"{policy.restarts} restarts, one back in {policy.refill_ms} ms"
+        return f"service: {told}; 1 to {GUARD_MOST}, and in a millisecond at least"
+    if not all(0 <= time <= LONGEST_DELAY_MS for time in times):
+        return "service: its delays are not below nothing, nor above thirty years"
+    if policy.endpoint and not is_name(policy.endpoint):
+        return f"service: an endpoint called {policy.endpoint[:20]!r}"
+    strange = [name for name in NOT_OF_SERVICES if getattr(spec, name) != getattr(_PLAIN, name)]
+    if spec.max_failed_tasks != NO_LIMIT:
+        strange.append("max_failed_tasks")
+    if spec.placing.gang:
+        strange.append("gang")
+    return f"{strange[0]} is for work that ends; a service has none of that" if strange else ""
+
+
+_PLAIN: Final = JobSpec(name="", kind="", target="")
 
 
 def _guard_problem(name: str, count: int, span_ms: int) -> str:
