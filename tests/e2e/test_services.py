@@ -15,6 +15,7 @@ import pytest
 from holdfast.core.ids import LeaseId
 from holdfast.testing.service_stage import ServiceStage
 from holdfast.wire.service import Probe
+from holdfast.worker import attendant
 
 SERVE = """
 import http.server, os
@@ -41,6 +42,26 @@ while True:
     signal.pause()
 """
 
+COUNTING = """
+import http.server, os
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    looks = 0
+    def do_GET(self):
+        Handler.looks += 1
+        told = (
+            f'http_requests_total{{path="/"}} {1_000 * Handler.looks}\\n'
+            f'http_requests_total{{path="/metrics"}} {10**9 * Handler.looks}\\n'
+            f'http_request_duration_seconds_count {1_000 * Handler.looks}\\n'
+            f'http_request_duration_seconds_sum {20 * Handler.looks}\\n'
+        ).encode()
+        self.send_response(200)
+        self.send_header('content-length', str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
+
+http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), Handler).serve_forever()
+"""
 UP = Probe(kind="tcp", failures=1_000)
 
 
@@ -250,6 +271,52 @@ def test_an_exec_probe_that_takes_too_long_is_ended_with_all_it_started(
     stage.until(lambda: all(map(is_gone, pids)))
 
 
+# What they take.
+
+
+@pytest.mark.slow
+def test_processor_and_memory_are_those_of_all_that_a_replica_started(
+    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attendant, "SAMPLE_MS", 200)
+    burn = "held = bytearray(50_000_000)\nwhile True: pass"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
+    lease = stage.python(code, ports=())
+    stage.until(lambda: any(each.memory_bytes > 50_000_000 for each in stage.samples))
+    stage.until(lambda: any(each.cpu_milli > 100 for each in stage.samples))
+    assert {each.lease_id for each in stage.samples} == {lease}
+    assert {each.problem for each in stage.samples} == {""}
+
+
+def test_counters_are_scraped_where_somebody_asked_for_it_and_only_there(
+    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attendant, "SAMPLE_MS", 50)
+    lease = stage.python(COUNTING, metrics="/metrics")
+    stage.until_state(lease, "ready")
+    stage.until(lambda: len(stage.samples) > 1)
+    assert {each.requests_per_s for each in stage.samples} == {None}
+    stage.scrapes = [lease]
+    stage.until(lambda: stage.samples[-1].requests_per_s is not None)
+    # It says itself how often it was looked at: a thousand requests of 20 ms for every look.
+    assert 1_000 < stage.samples[-1].requests_per_s < 1_000_000
+    assert stage.samples[-1].latency_ms == pytest.approx(20)
+
+
+@pytest.mark.slow
+def test_metrics_that_cannot_be_read_are_told_and_cost_nothing_else(
+    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attendant, "SAMPLE_MS", 50)
+    lease = stage.python(SERVE, metrics="/nowhere")
+    stage.until_state(lease, "ready")
+    stage.scrapes = [lease]
+    stage.until(lambda: bool(stage.samples) and stage.samples[-1].problem != "")
+    assert stage.samples[-1].problem == "metrics: http /nowhere answered 404"
+    assert stage.samples[-1].memory_bytes > 0
+    assert stage.states(lease)[-1] == "ready"
+
+
 # Ends.
 
 
@@ -351,6 +418,7 @@ def test_a_worker_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
 from pathlib import Path
 from holdfast.testing.service_stage import ServiceStage
 from holdfast.wire.service import Probe
+from holdfast.worker import attendant
 
 stage = ServiceStage(Path({str(tmp_path / "there")!r}))
 asks = "echo $$ > {told}.new; mv {told}.new {told}; sleep 1000"
