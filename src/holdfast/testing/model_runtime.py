@@ -27,7 +27,14 @@ from holdfast.runtimes.reduce import (
 )
 from holdfast.runtimes.resource import API_VERSION, FINALIZER, KIND, Resource
 from holdfast.runtimes.spec import REPLICAS, Spec
-from holdfast.runtimes.status import ApplyCode, Phase, ResourceRef
+from holdfast.runtimes.status import (
+    ApplyCode,
+    Condition,
+    ConditionType,
+    Phase,
+    Recommendation,
+    ResourceRef,
+)
 from holdfast.runtimes.templates import TEMPLATES
 from holdfast.runtimes.workload import Workload
 
@@ -96,6 +103,15 @@ class ModelRuntime:
         self.taken: list[a.Action] = []
         self.phases: list[Phase] = []
 
+    @classmethod
+    def up(cls, **spec: Any) -> "ModelRuntime":
+        """One that has become available, what it did for that forgotten."""
+        world = cls(a_resource(declared(**spec)))
+        world.reach(Phase.AVAILABLE)
+        world.taken.clear()
+        world.phases.clear()
+        return world
+
     @property
     def phase(self) -> Phase:
         return self.resource.status.phase
@@ -103,6 +119,17 @@ class ModelRuntime:
     @property
     def events(self) -> list[str]:
         return [action.reason for action in self.taken if isinstance(action, a.EmitEvent)]
+
+    def condition(self, kind: ConditionType) -> Condition:
+        return next(each for each in self.resource.status.conditions if each.type is kind)
+
+    def recommend(self, value: int) -> None:
+        """An analyzer recommends so many replicas of everything."""
+        told = Recommendation(
+            value=value, observed_at=self.now, generation=self.resource.generation
+        )
+        status = replace(self.resource.status, nfr_recommendations={REPLICAS: told})
+        self.resource = replace(self.resource, status=status)
 
     def taken_of(self, kind: type) -> list[Any]:
         return [action for action in self.taken if isinstance(action, kind)]

@@ -33,6 +33,7 @@ OUTPUT = EvalOutput(
     phase=Phase.AVAILABLE,
     generation=2,
     template="dev",
+    function_keys=("hello",),
     conditions=(Condition(type=ConditionType.READY, is_true=True, reason="Available"),),
     functions=(FunctionStatus(function_key="hello", service="greeter--hello", is_ready=True),),
     odgm=None,
