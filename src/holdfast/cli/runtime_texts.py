@@ -173,8 +173,11 @@ def _trouble(view: View) -> str:
 
 
 def _conditions_table(view: View, now: int) -> str:
+    found = view["status"]["conditions"]
+    if not found:
+        return ""
     return table_of(
-        view["status"]["conditions"],
+        found,
         cell("CONDITION", "type"),
         cell("STATUS", "status"),
         cell("REASON", "reason"),

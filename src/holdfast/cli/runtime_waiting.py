@@ -12,7 +12,7 @@ from holdfast.cli.errors import REFUSED, TIMED_OUT, Trouble
 from holdfast.cli.options import server_options
 from holdfast.cli.output import View, clean, note
 from holdfast.cli.runtime_sources import ServerRuntimes, no_runtime
-from holdfast.cli.runtime_texts import condition, is_up, next_step, progress_line
+from holdfast.cli.runtime_texts import condition, is_up, progress_line
 from holdfast.cli.waiting import LONG_S, Deadline, OutOfTime, has_no_worker
 from holdfast.runtimes.status import ConditionType, Phase
 from holdfast.wire.http import Rejected
@@ -135,11 +135,10 @@ def _later(asker: Asker, view: View, wish: Wish, deadline: Deadline) -> View | N
         version = view["metadata"]["resourceVersion"]
         return asker.get("runtimes", name, wait=f"{wait_ms}ms", version=version)
     except OutOfTime:
-        follows = next_step(view, asker.options)
         raise Trouble(
             f"the time was up while {wish.text} of {clean(name)} was waited for; "
-            f"{progress_line(view)}. "
-            + (f"Next: {follows}." if follows else f"`holdfast runtime show {clean(name)}`"),
+            f"{progress_line(view)}. `holdfast runtime show {clean(name)}{asker.options}` says "
+            "more.",
             TIMED_OUT,
         ) from None
     except Rejected as no:
