@@ -1,5 +1,5 @@
-"""Service jobs with a real coordinator and real `holdfast worker start` processes: replicas come
-up, come back, move, and go, and nothing is started twice."""
+"""Services on real `holdfast worker start` processes under a real coordinator: replicas come up,
+come back, move, and go, and nothing is started twice."""
 
 import importlib.util
 import os
