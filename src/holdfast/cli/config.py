@@ -114,6 +114,7 @@ SETTINGS: Final = (
     Setting("worker.cgroup", str, "", "a control group (v2) for commands; empty: its own"),
     Setting("worker.bundles", str, "", "where bundles are unpacked; empty: the cache folder"),
     Setting("worker.bundles_size", str, "4Gi", "how much of them is kept"),
+    Setting("worker.advertise", str, "", "where its services are reached; empty: it is found out"),
     Setting("worker.drain_timeout", str, "30s", "how long a leaving worker waits for what runs"),
     Setting("worker.exit_when_drained", bool, False, "end when an operator has drained it"),
     Setting("worker.connect_timeout", str, "10s", "how long the server may be away at the start"),

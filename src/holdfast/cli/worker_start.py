@@ -33,20 +33,24 @@ from holdfast.wire.http import Http
 from holdfast.wire.http_async import AsyncHttp, Rejected, Server, Unreachable
 from holdfast.wire.wishes import milli
 from holdfast.worker.agent import Agent
+from holdfast.worker.attendant import Attendant
 from holdfast.worker.bundles import BundleCache, fetch_over
 from holdfast.worker.cgroups import delegated, how_memory_is_capped
 from holdfast.worker.commands import CommandExecutor
 from holdfast.worker.delivering_process import ProcessDeliverer
-from holdfast.worker.executor import Executor
 from holdfast.worker.leftovers import Leftovers
 from holdfast.worker.mixed import MixedExecutor
 from holdfast.worker.naming import NameLock, NameTaken
 from holdfast.worker.parcels import Parcels
 from holdfast.worker.places import own_place
+from holdfast.worker.ports import own_address
 from holdfast.worker.printed import Printed
 from holdfast.worker.processes import ProcessExecutor
 from holdfast.worker.remote import Remote, Terms
 from holdfast.worker.results import Place, Spool
+from holdfast.worker.sampling import Meter
+from holdfast.worker.servicebook import ServiceBook
+from holdfast.worker.services import ServiceExecutor
 from holdfast.worker.staging import Bench
 from holdfast.worker.stowing import StowedExecutor
 from holdfast.worker.supplied import SuppliedExecutor
@@ -96,6 +100,9 @@ CPUS_MAX: Final = 1_000_000
 @click.option("--bundles-size", metavar="SIZE",
               help="How much of them is kept; what was used longest ago goes first. "
               "[default: 4Gi]")
+@click.option("--advertise", metavar="HOST",
+              help="Where others reach the services that run here. "
+              "[default: the address that the server sees]")
 @click.option("--drain-timeout", metavar="DURATION",
               help="How long what runs may take when the worker is asked to end. [default: 30s]")
 @click.option("--exit-when-drained", is_flag=True, default=None,
@@ -152,6 +159,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     bundles_bytes: int
     cgroup: Path | None
     pickle: bool
+    advertise: str
     terms: Terms
 
     @property
@@ -192,6 +200,7 @@ def _plan(flags: dict[str, Any], environment: dict[str, str]) -> Plan:
         bundles_bytes=size_bytes(told["bundles_size"], "--bundles-size"),
         cgroup=Path(told["cgroup"]) if told["cgroup"] else None,
         pickle=told["pickle"],
+        advertise=told["advertise"] or own_address(server.url),
         terms=Terms(
             greeting=f"connected to {server.url}, with room for {capacity.slots} at once",
             drain_ms=duration_ms(told["drain_timeout"], "--drain-timeout"),
@@ -294,9 +303,10 @@ async def _work(plan: Plan, lock: NameLock) -> int:
     spooled = plan.scratch / "results"
     fetching = Http(plan.server)
     cache = BundleCache(plan.bundles, fetch_over(fetching), bound_bytes=plan.bundles_bytes)
+    attendant = Attendant(book := ServiceBook(), waker, monotonic_ms, Meter())
     commands = CommandExecutor(
         slots, waker, monotonic_ms, _surroundings(plan, cache.root), lock=lock.descriptor,
-        outlet=prints.outbox, cgroup=cgroup,
+        outlet=prints.outbox, cgroup=cgroup, companion=attendant,
     )  # fmt: skip
     functions = ProcessExecutor(
         slots, waker, monotonic_ms, dooms=False, guardian=commands, prints=prints.of_lanes,
@@ -304,15 +314,19 @@ async def _work(plan: Plan, lock: NameLock) -> int:
         bench=Bench(str(plan.staged), plan.outputs),
     )  # fmt: skip
     prints.outbox.showing = functions.showing
-    mixed = MixedExecutor(functions, commands, pickle=plan.pickle)
+    services = ServiceExecutor(commands, attendant, book, monotonic_ms, plan.advertise)
+    mixed = MixedExecutor(functions, services, pickle=plan.pickle)
     supplied = SuppliedExecutor(mixed, cache, waker)
     executor = StowedExecutor(supplied, Spool(spooled), fetching, waker)
     executor.start()
     deliverer = ProcessDeliverer(
         waker, monotonic_ms, own_places=(own_place(),), guardian=commands
     )
-    hello = _hello(plan, lock, cgroup)
-    agent = _agent(plan, incarnation, executor, hello, Parcels(deliverer, Leftovers(plan.staged)))
+    agent = Agent(
+        plan.name, incarnation, executor, plan.capacity, hello=_hello(plan, lock, cgroup),
+        parcels=Parcels(deliverer, Leftovers(plan.staged)), services=book,
+        report_bytes=REPORT_BYTES_MAX,
+    )  # fmt: skip
     http = AsyncHttp(plan.server)
 
     async def carry(exchange: Exchange, answer_s: float) -> Reply:
@@ -354,15 +368,6 @@ def _hello(plan: Plan, lock: NameLock, cgroup: Path | None) -> Hello:
     return Hello(
         host, os.getpid(), VERSION, "", plan.attributes, lock.identity, caps,
         delivers=(WORKERS,), places=(own_place(),),
-    )  # fmt: skip
-
-
-def _agent(
-    plan: Plan, incarnation: int, executor: Executor, hello: Hello, parcels: Parcels
-) -> Agent:
-    return Agent(
-        plan.name, incarnation, executor, plan.capacity, hello=hello, parcels=parcels,
-        report_bytes=REPORT_BYTES_MAX,
     )  # fmt: skip
 
 

@@ -64,6 +64,7 @@ def evaluate_deletion(given: EvalInput, deleted_at: Instant) -> EvalOutput:
         phase=stance.phase,
         generation=resource.generation,
         template=resource.spec.template,
+        function_keys=tuple(function.key for function in resource.spec.functions),
         conditions=conditions_of(
             stance, status.nfr_recommendations, NOTHING_ENFORCED, generation=resource.generation
         ),

@@ -73,6 +73,7 @@ def evaluate(given: EvalInput) -> EvalOutput:
         phase=phase,
         generation=resource.generation,
         template=resource.spec.template,
+        function_keys=tuple(function.key for function in resource.spec.functions),
         conditions=conditions_of(
             stance, status.nfr_recommendations, required, generation=resource.generation
         ),

@@ -54,11 +54,13 @@ class EvalInput(Struct, frozen=True, kw_only=True):
 
 class EvalOutput(Struct, frozen=True, kw_only=True):
     """What follows: where it is, what is said of it, what to do, in this order, and when to look
-    again at the latest. None: whenever something happens."""
+    again at the latest. None: whenever something happens. `function_keys` are those of the spec;
+    whatever is kept for another function goes."""
 
     phase: Phase
     generation: int
     template: str
+    function_keys: tuple[str, ...]
     conditions: tuple[Condition, ...]
     functions: tuple[FunctionStatus, ...]
     odgm: OdgmStatus | None

@@ -6,7 +6,7 @@ canonical: the same declaration is the same bytes, so that applying it twice cha
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 from msgspec import Struct
@@ -14,7 +14,15 @@ from msgspec import Struct
 from holdfast.runtimes.checks import first_problem
 from holdfast.runtimes.descriptor import Problem, TemplateDescriptor
 from holdfast.runtimes.resource import API_VERSION, KIND
-from holdfast.runtimes.spec import Spec, Written
+from holdfast.runtimes.spec import (
+    Dimension,
+    EnforcePhase,
+    Mode,
+    ProbeKind,
+    Spec,
+    Spread,
+    Written,
+)
 from holdfast.runtimes.templates import TEMPLATES
 from holdfast.runtimes.written import read, spell
 
@@ -24,10 +32,21 @@ FORMAT: Final = 1
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`")
 _MISSING: Final = re.compile(r"Object missing required field `(.*?)`")
 _AT: Final = re.compile(r"^(.*) - at `(key in )?\$(.*)`$", re.DOTALL)
+_CHOICE: Final = re.compile(r"Invalid enum value (.*)")
+_PLACE: Final = re.compile(r"\[\d+\]$")
 _NAMES: Final = (
     ("object", "a mapping"), ("array", "a list"), ("str", "text"), ("int", "a whole number"),
     ("float", "a number"), ("bool", "true or false"), ("null", "nothing"),
 )  # fmt: skip
+
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "mode": get_args(Mode),
+    "dimensions": get_args(Dimension),
+    "enforceIn": get_args(EnforcePhase),
+    "kind": get_args(ProbeKind),
+    "spread": get_args(Spread),
+}
+"""The fields that take one of a few words, and which."""
 
 
 class Metadata(Written, frozen=True, kw_only=True):
@@ -97,6 +116,10 @@ def explained(told: str) -> Problem:
         named = pattern.match(message)
         if named is not None:
             return Problem(f"{path}.{named[1]}".removeprefix("."), says)
+    chosen = _CHOICE.match(message)
+    if chosen is not None:
+        allowed = CHOICES.get(_PLACE.sub("", path).rpartition(".")[2], ())
+        return Problem(path, f"{chosen[1]} is not known; there are {', '.join(allowed)}")
     if message.startswith("Expected"):
         message = message[0].lower() + message[1:]
         for name, plain in _NAMES:
@@ -120,5 +143,5 @@ def decode_stored(content: bytes) -> Spec:
 
 def told(spec: Spec) -> dict[str, Any]:
     """The spec as people write it, every default said."""
-    document: dict[str, Any] = msgspec.to_builtins(spec, enc_hook=spell)
+    document: dict[str, Any] = msgspec.json.decode(_ENCODER.encode(spec))
     return document

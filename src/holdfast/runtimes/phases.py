@@ -36,8 +36,8 @@ class Signals(Struct, frozen=True, kw_only=True, gc=False):
     is_ready: bool = False
     is_crashing: bool = False
     is_lacking: bool = False
-    is_late: bool = False
     is_unknown: bool = False
+    is_late: bool = False
     is_stuck: bool = False
 
 

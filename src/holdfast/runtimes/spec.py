@@ -14,6 +14,7 @@ Mode = Literal["off", "observe", "enforce"]
 Dimension = Literal["replicas", "memory", "cpu", "odgm_replicas"]
 EnforcePhase = Literal["available", "progressing"]
 ProbeKind = Literal["http", "tcp", "exec"]
+Spread = Literal["pack", "spread", ""]
 
 REPLICAS: Final = "replicas"
 MEMORY: Final = "memory"
@@ -84,7 +85,7 @@ class Placement(Written, frozen=True, kw_only=True):
     """Wishes that go to the scheduler as they are."""
 
     constraints: tuple[str, ...] = ()
-    spread: Literal["pack", "spread", ""] = ""
+    spread: Spread = ""
 
 
 class Restarts(Written, frozen=True, kw_only=True):

@@ -62,8 +62,9 @@ class ServicePlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     none for a service that nobody asks anything. `start` holds the others back until it was
     content, and ends the replica when it never is; `ready` says whether it may be asked; `live`
     ends it when it is past help. Without `ready` it is ready while its first port takes
-    connections, and where it has no port, from its start. `metrics` is the path, on the first port,
-    of its own counters; empty for none. `grace_ms` is what it has to end by itself.
+    connections, and where it has no port, from its start. `metrics` is the path of its own
+    counters, empty for none, on the port called `metrics_port`, or else the first. `grace_ms` is
+    what it has to end by itself.
     """
 
     argv: tuple[str, ...]
@@ -74,6 +75,7 @@ class ServicePlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready: Probe | None = None
     live: Probe | None = None
     metrics: str = ""
+    metrics_port: str = ""
     grace_ms: int = 10_000
 
     def probes(self) -> Iterator[tuple[str, Probe]]:
@@ -122,14 +124,12 @@ def _problems(plan: ServicePlan) -> Iterator[str]:
     for name, probe in plan.probes():
         for told in _probe_problems(probe, plan.ports):
             yield f"{name}.{told}"
-    if plan.start is not None and plan.start.successes != 1:
-        yield "start.successes: a start succeeds once"
-    if plan.live is not None and plan.live.successes != 1:
-        yield "live.successes: what is alive was never dead"
     if plan.metrics and not plan.ports:
         yield "metrics: a service without a port cannot be scraped"
     if plan.metrics and not _is_path(plan.metrics):
         yield f"metrics: {plan.metrics!r} is no path; it begins with a slash"
+    if plan.metrics_port and plan.metrics_port not in plan.ports:
+        yield f"metrics_port: the service has no port called {plan.metrics_port!r}"
     if not 0 <= plan.grace_ms <= LONGEST_MS:
         yield f"grace_ms: {plan.grace_ms} is not from 0 to {LONGEST_MS}"
 

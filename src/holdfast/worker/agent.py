@@ -9,8 +9,6 @@ nothing; what runs goes on, unless its job asked to be stopped, and is reported 
 listens again.
 """
 
-from msgspec import structs
-
 from holdfast.core.ids import LeaseId, WorkerId
 from holdfast.core.spec import STOP
 from holdfast.wire.exchange import (
@@ -31,6 +29,8 @@ from holdfast.worker.bounds import too_large, within_bounds
 from holdfast.worker.early import EarlyCommits
 from holdfast.worker.executor import Executor, Harvest, Running
 from holdfast.worker.parcels import Parcels
+from holdfast.worker.servicebook import ServiceBook
+from holdfast.worker.starting import Starting
 
 __all__ = ["SIGNS_A_TERM", "START_REPORT_MS", "Agent", "is_empty"]
 
@@ -53,6 +53,7 @@ class Agent:
         hello: Hello | None = None,
         report_bytes: int = 0,
         parcels: Parcels | None = None,
+        services: ServiceBook | None = None,
     ) -> None:
         self.worker = worker
         self.incarnation = incarnation
@@ -66,6 +67,7 @@ class Agent:
         self._capacity = capacity
         self._report_bytes = report_bytes
         self.parcels = parcels or Parcels()
+        self.services = services or ServiceBook()
         self._is_known = hello is None
         self._must_speak = False
         self._authority = Authority()
@@ -76,8 +78,7 @@ class Agent:
         self._under_way: Exchange | None = None
         self._held: dict[LeaseId, Run] = {}
         self._told: set[LeaseId] = set()
-        # Runs that wait until their start is durable, by lease, and the exchange that told it.
-        self._starting: dict[LeaseId, tuple[Run, int]] = {}
+        self._starting = Starting()
         self._done: list[Done] = []
         # Results that the coordinator keeps until the rest of their gang has come.
         self._kept: dict[LeaseId, Done] = {}
@@ -107,7 +108,8 @@ class Agent:
         if waiting is not None:
             reports = self._done or self._failed or self._released or started
             has_reports = bool(reports or self._early.progress) or self.parcels.has_news()
-            if not has_reports and not self._has_changed(waiting, now_ms):
+            has_news = has_reports or self.services.has_news()
+            if not has_news and not self._has_changed(waiting, now_ms):
                 return None
         self._number += 1
         held = self._held
@@ -143,6 +145,7 @@ class Agent:
             tuple(self._early.progress.values()),
             self.parcels.asking,
             *(self._log_id, self._epoch),
+            *self.services.tell(now_ms, everything=not self._is_known),
         )
         return self._under_way
 
@@ -188,6 +191,7 @@ class Agent:
             self._released = self._released[len(sent.released) :]
             self.parcels.answered(sent, reply, self._kept.values())
             self._early.heard(sent, reply.verdicts, now_ms)
+            self.services.answered(sent)
         if reply.who and self._kept:
             # Whoever kept them is gone: the one that asks has to hear of them again.
             self._done = [*self._kept.values(), *self._done]
@@ -197,16 +201,19 @@ class Agent:
         if reply.drain and not self.is_drained:
             self._give_back()
             self.parcels.give_back()
-        self.is_drained = reply.drain
+        self.is_drained = self.services.is_drained = reply.drain
         if reply.log_id not in ("", self._log_id):
             self._leave_log(reply.log_id, now_ms)
         if reply.recalls:
             self.executor.recall(frozenset(reply.recalls))
+        if reply.scrapes:
+            self.services.scrape(reply.scrapes)
         if self._authority.term_ms:
             self._say_how_long(reply.runs)
         self.parcels.take_up(reply.parcels, may_start=not self._takes_nothing())
         may_start = not (self._takes_nothing() or self._authority.has_ended(now_ms))
-        self._begin_durable_starts(reply.number, may_start=may_start)
+        for run in self._starting.durable(reply.number) if may_start else ():
+            self.executor.assign(run)
         for run in reply.runs:
             self._take_up(run, may_start=may_start)
 
@@ -244,7 +251,7 @@ class Agent:
         dues += self._early.dues()
         if len(self._held) > len(self._told):
             dues.append(now_ms + START_REPORT_MS)
-        dues.append(self.parcels.next_due())
+        dues += (self.parcels.next_due(), self.services.due_ms)
         waiting = self._under_way
         if waiting is None or is_empty(waiting):
             dues.append(self.parcels.sign_due())
@@ -260,7 +267,7 @@ class Agent:
     def unstarted(self) -> frozenset[LeaseId]:
         """What could still be taken back without stopping anything."""
         running = frozenset(running.lease_id for running in self.executor.running())
-        return frozenset(self._held) - running - frozenset(self._starting)
+        return frozenset(self._held) - running - self._starting.leases()
 
     def is_idle(self) -> bool:
         """Nothing is held, nothing waits to be told."""
@@ -274,7 +281,7 @@ class Agent:
     def finish(self, grace_ms: int) -> None:
         """Stop starting, wait for what runs, and have everything that is left reported."""
         self._absorb(self.executor.close(grace_ms))
-        self._let_go_of_starts()
+        self._released += self._starting.give_back()
         self.parcels.finish(grace_ms)
 
     def _has_changed(self, told: Exchange, now_ms: int) -> bool:
@@ -315,14 +322,7 @@ class Agent:
     def _give_back(self) -> None:
         """What has not begun does not begin here."""
         self.executor.recall(self.unstarted())
-        self._let_go_of_starts()
-
-    def _let_go_of_starts(self) -> None:
-        """Those whose start was told and waits to be durable have not begun."""
-        for lease_id, (run, _) in self._starting.items():
-            index = next(item.index for item in run.items if item.lease_id == lease_id)
-            self._released.append(Released(run.job_id, index, lease_id, False))
-        self._starting.clear()
+        self._released += self._starting.give_back()
 
     def _take_up(self, run: Run, *, may_start: bool) -> None:
         self._held.update(dict.fromkeys([item.lease_id for item in run.items], run))
@@ -331,18 +331,9 @@ class Agent:
                 Released(run.job_id, item.index, item.lease_id, False) for item in run.items
             )
         elif run.alone:
-            for item in run.items:
-                self._starting[item.lease_id] = (run, 0)
+            self._starting.add(run)
         else:
             self.executor.assign(run)
-
-    def _begin_durable_starts(self, answered: int, *, may_start: bool) -> None:
-        """A start that was told in an answered exchange is durable: now it may run."""
-        for lease_id, (run, told) in list(self._starting.items()):
-            if may_start and told and told <= answered:
-                del self._starting[lease_id]
-                mine = tuple(item for item in run.items if item.lease_id == lease_id)
-                self.executor.assign(structs.replace(run, items=mine))
 
     def _started(self, now_ms: int) -> list[Started]:
         started: list[Started] = []
@@ -353,12 +344,9 @@ class Agent:
                 continue
             self._told.add(lease_id)
             started.append(Started(running.job_id, running.index, lease_id, ran_ms))
-        for lease_id, (run, told) in list(self._starting.items()):
-            if not told:
-                self._starting[lease_id] = (run, self._number + 1)
-                self._told.add(lease_id)
-                index = next(item.index for item in run.items if item.lease_id == lease_id)
-                started.append(Started(run.job_id, index, lease_id, 0))
+        for start in self._starting.tell(self._number + 1):
+            self._told.add(start.lease_id)
+            started.append(start)
         return started
 
     def _gather(self, now_ms: int) -> None:
@@ -396,5 +384,5 @@ class Agent:
         if self._held.pop(lease_id, None) is None:
             return
         self._told.discard(lease_id)
-        if self._starting.pop(lease_id, None) is None:
+        if not self._starting.drop(lease_id):
             self.executor.stop(lease_id)

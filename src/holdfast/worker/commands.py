@@ -7,34 +7,21 @@ exit code, zero, as its result.
 import os
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
-from msgspec import Struct
 
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Done, Lingering, Run
+from holdfast.wire.service import SERVICE
 from holdfast.worker.captures import STREAMS, CaptureFile
-from holdfast.worker.errands import (
-    Ended,
-    Errand,
-    Forget,
-    Guard,
-    Halt,
-    Letters,
-    Until,
-    decode_ended,
-    framed,
-)
+from holdfast.worker.errands import Begun, Ended, Errand, Forget, Guard, Halt, Launch, Until
 from holdfast.worker.executor import Harvest, Running, merge
 from holdfast.worker.fates import fate_of_command
 from holdfast.worker.lanes import Entry, Leases, Outcome, failed, released
@@ -42,14 +29,10 @@ from holdfast.worker.masking import Mask
 from holdfast.worker.outbox import Outlet
 from holdfast.worker.surroundings import Prepared, Surroundings, Unprepared, redacted
 from holdfast.worker.troubles import ERROR_BYTES_MAX, Trouble, bounded
-from holdfast.worker.warden import BOOT
+from holdfast.worker.wardenlink import FAREWELL_S, Gone, WardenLink
 
 GRACE_MS: Final = 5_000
-FAREWELL_S: Final = 15.0
-LIVED_S: Final = 1.0
 SUCCESS: Final = msgspec.msgpack.encode(0)
-
-_CHUNK: Final = 1 << 16
 
 
 class CommandLane:
@@ -61,6 +44,8 @@ class CommandLane:
         self.prepared: Prepared | None = None
         self.since_ms = 0
         self.printed = 0
+        # Why it is being ended, where that is its own doing.
+        self.condemned = ""
 
     @property
     def lease(self) -> LeaseId | None:
@@ -73,78 +58,24 @@ class CommandLane:
         return self.printed > before
 
 
-class Gone(Struct, frozen=True):
-    """The warden has ended, and every command with it."""
+class Companion(Protocol):
+    """Who looks after services while they run. None of this waits."""
 
-    link: "WardenLink"
+    def prepared(self, prepared: Prepared) -> None:
+        """This service is about to be started."""
 
+    def begun(self, begun: Begun) -> None:
+        """It is this process. Told by the thread that listens to the warden."""
 
-class WardenLink:
-    """The warden as this process sees it. One thread listens to it."""
-
-    def __init__(
-        self, hear: Callable[[Ended | Gone], None], lock: int | None, cgroup: Path | None
-    ) -> None:
-        ours, theirs = socket.socketpair()
-        self._began = time.monotonic()
-        self._socket = ours
-        self._hear = hear
-        entries: list[object] = [*sys.path]
-        path = "\n".join(entry or os.getcwd() for entry in entries if isinstance(entry, str))
-        with theirs:
-            # While it holds the lock of the worker's name, nobody can believe its commands ended.
-            passed = [theirs.fileno()] if lock is None else [theirs.fileno(), lock]
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", BOOT, str(theirs.fileno()), str(cgroup or ""), path],
-                stdin=subprocess.DEVNULL,
-                pass_fds=passed,
-                start_new_session=True,
-            )
-        self._sending = threading.Lock()
-        self._thread = threading.Thread(target=self._listen, name="holdfast-warden", daemon=True)
-        self._thread.start()
-
-    @property
-    def has_lived(self) -> bool:
-        """Whether it ran for long enough that another one may, too."""
-        return time.monotonic() - self._began > LIVED_S
-
-    def send(self, errand: Errand) -> None:
-        # One that is dying says so by the end of its socket.
-        with self._sending, suppress(OSError):
-            self._socket.sendall(framed(errand))
-
-    def close(self) -> None:
-        """Let it go, and wait until it has ended everything."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_WR)
-        try:
-            self._process.wait(FAREWELL_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._thread.join()
-        self._socket.close()
-
-    def _listen(self) -> None:
-        letters = Letters()
-        while True:
-            try:
-                chunk = self._socket.recv(_CHUNK)
-            except OSError:
-                chunk = b""
-            if not chunk:
-                self._hear(Gone(self))
-                return
-            letters.add(chunk)
-            for body in letters.bodies():
-                self._hear(decode_ended(body))
+    def ended_aside(self, ended: Ended) -> None:
+        """What was started with `aside` has ended. Told by the same thread."""
 
 
 class CommandExecutor:
     """See `holdfast.worker.executor.Executor` for what each method owes. `lock` is a descriptor
     that stays open until the last command has ended; `cgroup` a control group whose parts bound the
-    memory of commands. Without, it is their addresses that are bounded."""
+    memory of commands. Without, it is their addresses that are bounded. `companion` is told about
+    those commands that are services."""
 
     fatal: str | None = None
     fatal_kind: str | None = None
@@ -160,8 +91,10 @@ class CommandExecutor:
         lock: int | None = None,
         outlet: Outlet | None = None,
         cgroup: Path | None = None,
+        companion: Companion | None = None,
     ) -> None:
         self.slots = slots
+        self._companion = companion
         self._outlet = outlet
         self._wake = wake
         self._clock_ms = clock_ms
@@ -246,6 +179,20 @@ class CommandExecutor:
         self.recall(frozenset((lease_id,)))
         self._halt(lease_id, grace_ms)
 
+    def condemn(self, lease_id: LeaseId, why: str, grace_ms: int) -> None:
+        """End a service that is past help: it has failed, and `why`."""
+        for lane in self._lanes:
+            if lane.lease == lease_id and not lane.condemned:
+                lane.condemned = why
+                self._halt(lease_id, grace_ms)
+
+    def aside(self, errand: Launch | Halt) -> None:
+        """Have the warden run something beside a service, under a number below zero. May be called
+        from any thread; what becomes of it is the companion's to hear."""
+        link = self._link
+        if link is not None:
+            link.send(errand)
+
     def drain(self) -> None:
         """A command is asked when it is ended."""
 
@@ -294,6 +241,8 @@ class CommandExecutor:
                 prepared = self._surroundings.prepare(*entry)
                 self._folders[entry[1].lease_id] = prepared.folder
                 self._open_outlet(entry, prepared)
+                if self._companion is not None and prepared.launch.is_service:
+                    self._companion.prepared(prepared)
                 self._warden().send(prepared.launch)
             except (Unprepared, OSError) as error:
                 folder = self._folders.pop(entry[1].lease_id, None)
@@ -304,7 +253,7 @@ class CommandExecutor:
                 self._wake()
                 continue
             lane.current, lane.prepared, lane.since_ms = entry, prepared, self._clock_ms()
-            lane.printed = 0
+            lane.printed, lane.condemned = 0, ""
 
     def _open_outlet(self, entry: Entry, prepared: Prepared) -> None:
         if self._outlet is None:
@@ -327,9 +276,17 @@ class CommandExecutor:
         if self._link is not None:
             self._link.send(Halt(lease_id, grace_ms))
 
-    def _hear(self, news: "Ended | Gone") -> None:
+    def _hear(self, news: Begun | Ended | Gone) -> None:
         """Called by the thread that listens. Clearing away what a command left may take long, and
         is done here, where nobody waits."""
+        if isinstance(news, Begun):
+            if self._companion is not None:
+                self._companion.begun(news)
+            return
+        if isinstance(news, Ended) and news.lease_id < 0:
+            if self._companion is not None:
+                self._companion.ended_aside(news)
+            return
         over = [news.lease_id] if isinstance(news, Ended) else list(self._folders)
         for lease_id in over:
             folder = self._folders.pop(lease_id, None)
@@ -351,7 +308,7 @@ class CommandExecutor:
                 return
             self._news.wait(left)
 
-    def _take_in(self, news: "Ended | Gone") -> None:
+    def _take_in(self, news: Ended | Gone) -> None:
         if isinstance(news, Ended):
             for lane in self._lanes:
                 if lane.lease == news.lease_id:
@@ -377,15 +334,17 @@ class CommandExecutor:
         run, item = entry
         if self._outlet is not None:
             self._outlet.ended(item.lease_id)
-        if ended.code == 0:
+        if ended.code == 0 and run.kind != SERVICE:
             self._outcomes.append(
                 Done(run.job_id, item.index, item.lease_id, ended.ran_ms, SUCCESS)
             )
-        elif ended.halted:
+        elif ended.halted and not lane.condemned:
             # We ended it ourselves: nobody's fault, and where it was unwanted, nobody asks.
             self._outcomes.append(released(entry, started=True))
         else:
             fate = fate_of_command(ended, prepared.program, run.memory_bytes)
+            if lane.condemned:
+                fate = "failed", "\n".join(filter(None, (lane.condemned, ended.last_words)))
             told = bounded(redacted(fate[1], prepared.secrets), ERROR_BYTES_MAX)
             trouble = Trouble(told, "", ended.code)
             self._outcomes.append(failed(entry, ended.ran_ms, trouble, fate[0]))

@@ -18,7 +18,8 @@ _ENCODE: Final = Encoder().encode
 
 
 class Launch(Struct, frozen=True, array_like=True, tag=0):
-    """Start this command. `must_end`: it may not outlive what `Until` says."""
+    """Start this command. `must_end`: it may not outlive what `Until` says. `is_service`: who
+    looks after it wants to know which process it is, and its last words, on whichever stream."""
 
     lease_id: LeaseId
     argv: list[bytes]
@@ -27,6 +28,7 @@ class Launch(Struct, frozen=True, array_like=True, tag=0):
     outputs: bytes
     memory_bytes: int
     must_end: bool
+    is_service: bool = False
 
 
 class Halt(Struct, frozen=True, array_like=True, tag=1):
@@ -57,7 +59,14 @@ class Forget(Struct, frozen=True, array_like=True, tag=4):
     pid: int
 
 
-class Ended(Struct, frozen=True, array_like=True):
+class Begun(Struct, frozen=True, array_like=True, tag=5):
+    """A service has been started: this process leads its group."""
+
+    lease_id: LeaseId
+    pid: int
+
+
+class Ended(Struct, frozen=True, array_like=True, tag=6):
     """How a command ended. `code` is negative for a signal, None where it could not be started and
     `error` says why. `halted`: the warden was asked to end it. `was_struck`: it was killed because
     it took more memory than it may."""
@@ -74,7 +83,7 @@ class Ended(Struct, frozen=True, array_like=True):
 Errand = Launch | Halt | Until | Guard | Forget
 
 decode_errand: Final = Decoder(Errand).decode
-decode_ended: Final = Decoder(Ended).decode
+decode_news: Final = Decoder(Begun | Ended).decode
 
 
 def framed(message: Struct) -> bytes:

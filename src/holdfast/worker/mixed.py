@@ -12,11 +12,13 @@ from msgspec import structs
 
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Item, Lingering, Released, Run
+from holdfast.wire.service import SERVICE
 from holdfast.worker.executor import Executor, Harvest, Running, merge
 from holdfast.worker.lanes import failed
 from holdfast.worker.troubles import Trouble
 
 COMMAND: Final = "command"
+PROGRAMS: Final = frozenset({COMMAND, SERVICE})
 PICKLE: Final = "pickle"
 FUNCTIONS: Final = frozenset({"function", "array", PICKLE})
 
@@ -140,7 +142,7 @@ class MixedExecutor:
         """Why nothing of this run can be tried here; empty where it can."""
         if run.kind == PICKLE and not self._pickle:
             return "this worker runs no pickled code; start one with --pickle, or name a function"
-        if run.kind != COMMAND and run.kind not in FUNCTIONS:
+        if run.kind not in PROGRAMS and run.kind not in FUNCTIONS:
             return f"this worker does not know how to run a {run.kind!r}"
         return ""
 
@@ -148,7 +150,7 @@ class MixedExecutor:
         """Let in what waits, as far as the slot is free for its kind."""
         slot = self._slots[number]
         while slot.waiting:
-            if slot.waiting[0].kind != COMMAND:
+            if slot.waiting[0].kind not in PROGRAMS:
                 if self._commands.holds(number):
                     return
                 slot.is_for_commands = slot.is_retiring = False

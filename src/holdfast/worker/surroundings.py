@@ -22,6 +22,7 @@ from holdfast.core.spec import STOP
 from holdfast.core.unreadable import UNREADABLE
 from holdfast.wire.bodies import Command
 from holdfast.wire.exchange import Item, Run
+from holdfast.wire.service import SERVICE
 from holdfast.worker.bearings import bearings
 from holdfast.worker.captures import STREAMS
 from holdfast.worker.errands import Launch
@@ -120,6 +121,7 @@ class Surroundings:
             outputs=os.fsencode(outputs),
             memory_bytes=run.memory_bytes,
             must_end=run.on_disconnect == STOP,
+            is_service=run.kind == SERVICE,
         )
         return Prepared(launch, folder, command.argv[0], secrets)
 

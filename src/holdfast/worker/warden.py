@@ -26,6 +26,7 @@ from typing import IO, Final
 from holdfast.core.ids import LeaseId
 from holdfast.worker.cgroups import MemoryGroup, MemoryGroups
 from holdfast.worker.errands import (
+    Begun,
     Ended,
     Forget,
     Guard,
@@ -69,7 +70,7 @@ class Ward:
         self.halted = False
         # When it is killed outright, on the monotonic clock.
         self.kill_at: float | None = None
-        self.stderr = stderr
+        self._said_last = (stderr, stdout) if launch.is_service else (stderr,)
         self.captures: dict[IO[bytes], Capture] = {}
         for stream, capture in ((process.stdout, stdout), (process.stderr, stderr)):
             if stream is not None:
@@ -89,6 +90,9 @@ class Ward:
             self.signal(signal.SIGTERM)
             # One that was stopped would not hear it.
             self.signal(signal.SIGCONT)
+
+    def last_words(self) -> str:
+        return next(filter(None, (capture.last_words() for capture in self._said_last)), "")
 
     def has_exited(self) -> bool:
         """Whether the command itself has ended. It is not reaped by looking."""
@@ -209,6 +213,8 @@ class Warden:
         self._wards[launch.lease_id] = ward
         for stream in ward.captures:
             self._selector.register(stream, selectors.EVENT_READ, self._reader(ward, stream))
+        if launch.is_service:
+            self._tell(Begun(launch.lease_id, process.pid))
 
     def _group_for(self, launch: Launch) -> MemoryGroup | None:
         """Where its memory is counted; None where the system does not let us."""
@@ -266,7 +272,7 @@ class Warden:
         del self._wards[ward.lease_id]
         was_struck = ward.group is not None and ward.group.was_struck()
         self._leave(ward.group)
-        last_words = ward.stderr.last_words()
+        last_words = ward.last_words()
         self._tell(Ended(ward.lease_id, code, ran_ms, ward.halted, "", last_words, was_struck))
 
     def _sweep(self, living: dict[LeaseId, Ward]) -> int:
@@ -316,12 +322,12 @@ class Warden:
             times += [moment for moment in ahead if moment > now]
         return max(0.0, min(times) - now) if times else None
 
-    def _tell(self, ended: Ended) -> None:
+    def _tell(self, news: Begun | Ended) -> None:
         """The worker reads all the time; one that is frozen makes us wait only where its buffer is
         full, and that is larger than all it can be told."""
         self._link.setblocking(True)
         try:
-            self._link.sendall(framed(ended))
+            self._link.sendall(framed(news))
         except OSError:
             self._is_over = True
         finally:

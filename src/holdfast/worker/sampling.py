@@ -1,0 +1,165 @@
+"""What replicas take, and what they answer: processor and memory of each with everything it has
+started, and the counters it offers itself.
+
+The counters are read by whoever knows the form (`Reading`); rates are differences between two
+looks, so the first look says nothing of them.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import psutil
+from msgspec import Struct
+
+from holdfast.core.ids import LeaseId
+from holdfast.wire.exchange import Sample
+from holdfast.worker.probing import Unwell, read_http
+from holdfast.worker.replica import Replica
+
+SAMPLE_MS: Final = 5_000
+SCRAPE_MS: Final = 2_000
+
+
+class Counters(Struct, frozen=True, gc=False):
+    """What a function has counted since it began: requests, and of those whose time it measured
+    how many and how long together. None for what it does not tell."""
+
+    requests: float | None = None
+    measured: float | None = None
+    seconds: float | None = None
+
+
+Reading = Callable[[str], Counters]
+"""Make sense of what a function offers. `ValueError` where that is not possible."""
+
+
+def nothing_read(text: str) -> Counters:
+    """Where nobody knows the form."""
+    raise ValueError("this worker reads no metrics")
+
+
+class Look:
+    """A replica as it was seen last."""
+
+    def __init__(self, replica: Replica, now_ms: int) -> None:
+        self.replica = replica
+        self.at_ms = now_ms
+        self.cpu_s = taken(replica.pid)[0]
+        self.counters: Counters | None = None
+        self.counted_ms = now_ms
+
+
+class Meter:
+    """Used by one thread alone."""
+
+    def __init__(self, reading: Reading = nothing_read) -> None:
+        self._reading = reading
+        self._looks: dict[LeaseId, Look] = {}
+
+    def begin(self, replica: Replica, now_ms: int) -> None:
+        self._looks[replica.lease_id] = Look(replica, now_ms)
+
+    def end(self, lease_id: LeaseId) -> None:
+        self._looks.pop(lease_id, None)
+
+    async def sample(
+        self, lease_id: LeaseId, clock_ms: Callable[[], int], *, is_scraped: bool
+    ) -> Sample | None:
+        """What it took since it was looked at last; None where it is gone."""
+        look = self._looks.get(lease_id)
+        if look is None:
+            return None
+        cpu_s, memory_bytes = taken(look.replica.pid)
+        now_ms = clock_ms()
+        spent_s = max(0.0, cpu_s - look.cpu_s)
+        cpu_milli = round(1_000_000 * spent_s / max(1, now_ms - look.at_ms))
+        look.cpu_s, look.at_ms = cpu_s, now_ms
+        if not is_scraped or not look.replica.plan.metrics:
+            return Sample(lease_id, cpu_milli, memory_bytes)
+        rate, latency_ms, problem = await self._scrape(look, clock_ms)
+        return Sample(lease_id, cpu_milli, memory_bytes, rate, latency_ms, problem=problem)
+
+    async def _scrape(
+        self, look: Look, clock_ms: Callable[[], int]
+    ) -> tuple[float | None, float | None, str]:
+        replica, plan = look.replica, look.replica.plan
+        try:
+            port = replica.port_of(plan.metrics_port)
+            content = await read_http(replica.host, port, plan.metrics, SCRAPE_MS)
+            counters = self._reading(content.decode("utf-8", "replace"))
+        except (Unwell, ValueError) as error:
+            look.counters = None
+            return None, None, f"metrics: {error}"
+        before, look.counters = look.counters, counters
+        since_ms, look.counted_ms = look.counted_ms, clock_ms()
+        if before is None:
+            return None, None, ""
+        return *rates(before, counters, look.counted_ms - since_ms), ""
+
+
+def rates(before: Counters, now: Counters, span_ms: int) -> tuple[float | None, float | None]:
+    """Requests a second, and how long one took, in the time between."""
+    requests = grown(before.requests, now.requests)
+    measured = grown(before.measured, now.measured)
+    seconds = grown(before.seconds, now.seconds)
+    rate = None if requests is None or span_ms <= 0 else 1_000 * requests / span_ms
+    is_known = measured is not None and seconds is not None and measured > 0
+    return rate, 1_000 * seconds / measured if is_known and seconds and measured else None
+
+
+def grown(before: float | None, now: float | None) -> float | None:
+    """By how much a counter grew; one that went back began anew."""
+    if before is None or now is None:
+        return None
+    return now - before if now >= before else now
+
+
+def taken(pid: int) -> tuple[float, int]:
+    """Seconds of processor and bytes of memory that a process and its descendants have taken.
+
+    The time of those that ended is in that of the parents who waited for them, so the sum goes on.
+    """
+    cpu_s, memory_bytes = 0.0, 0
+    for each in tree(pid):
+        try:
+            process = psutil.Process(each)
+            with process.oneshot():
+                cpu_s += sum(process.cpu_times()[:4])
+                memory_bytes += process.memory_info().rss
+        except psutil.Error:
+            continue
+    return cpu_s, memory_bytes
+
+
+def tree(pid: int) -> Iterator[int]:
+    """A process and its descendants."""
+    if not Path("/proc/self/task").is_dir():
+        yield pid
+        try:
+            yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
+        except psutil.Error:
+            return
+        return
+    waiting, seen = [pid], {pid}
+    while waiting:
+        each = waiting.pop()
+        yield each
+        fresh = [child for child in _children(each) if child not in seen]
+        seen.update(fresh)
+        waiting += fresh
+
+
+def _children(pid: int) -> Iterator[int]:
+    """Those of every thread: whoever started one is its parent."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return
+    for thread in threads:
+        try:
+            found = Path(f"/proc/{pid}/task/{thread}/children").read_text()
+        except OSError:
+            continue
+        yield from map(int, found.split())
