@@ -9,6 +9,8 @@ from typing import Final
 
 from holdfast.coordinator.reconciling.deployment import KIND as DEPLOYMENT
 from holdfast.coordinator.reconciling.deployment import owner_of, workload_of
+from holdfast.core import commands as c
+from holdfast.core import commands_resources as r
 from holdfast.core import events as e
 from holdfast.core.ids import JobId
 from holdfast.core.job import Job, is_finished
@@ -83,6 +85,8 @@ class Holdings:
 
     def note(self, record: Record) -> None:
         """A record was applied."""
+        if not self._names and record.command not in TELLING:
+            return
         for event in record.events:
             job_id = getattr(event, "job_id", None)
             if job_id is not None:
@@ -105,6 +109,10 @@ class Holdings:
         if kind == RUNTIME:
             if type(event) not in SILENT:
                 self.changed(name, "")
+            if type(event) is e.ResourceRemoved:
+                # What it left behind is nobody's: whoever tends it will see that.
+                for child in self.names(name):
+                    self.changed("", child)
             return
         if kind != DEPLOYMENT:
             return
@@ -135,6 +143,10 @@ class Holdings:
         if not left:
             self._jobs.pop(name, None)
 
+
+FIRST: Final[tuple[type[c.Command], ...]] = (*r.RESOURCE_COMMANDS, c.SubmitJob)
+TELLING: Final = frozenset(command.__name__ for command in FIRST)
+"""The commands that can be the first to concern a runtime."""
 
 RESOURCE_EVENTS: Final = frozenset(
     {

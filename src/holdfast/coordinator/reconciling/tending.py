@@ -127,7 +127,7 @@ class Tender:
         """Nothing is told to be there: what is, ends."""
         jobs = self._holdings.jobs(name)
         self.leaving.note(name, stood(jobs, self._servicing, now))
-        if not all([self._did(c.EndService(job_id=job.job_id)) for job in jobs]):
+        if not all(self._did(c.EndService(job_id=job.job_id)) for job in jobs):
             return False
         if self.leaving.count(name):
             self.queue.add_at(name, Instant(now + LOOK_MS))
@@ -151,17 +151,15 @@ class Tender:
             elif replica.whole_at != NEVER:
                 due.setdefault(replica.job_id, []).append(replica.index)
         return all(
-            [
-                self._did(c.RetryTasks(job_id=job_id, indices=tuple(indices)))
-                for job_id, indices in due.items()
-            ]
+            self._did(c.RetryTasks(job_id=job_id, indices=tuple(indices)))
+            for job_id, indices in due.items()
         )
 
     def _carry_out(self, found: Tended, told: Round, name: str) -> bool:
         stopped = [found.replicas[place] for place in told.stop if place >= 0]
         if stopped:
             self.leaving.note(name, stopped)
-        is_well = all([self._did(command) for command in stops_of(stopped)])
+        is_well = all(self._did(command) for command in stops_of(stopped))
         if is_well and told.start:
             is_well = self._did(self._start_of(found, told.start))
         if not is_well:
@@ -171,7 +169,7 @@ class Tender:
         fed = {job.job_id for job in self._open(found)} if told.start else set()
         # A job without replicas is of no use any more: another is begun when it has to be.
         empty = [job for job in found.jobs if job.job_id not in left | fed]
-        return all([self._did(c.EndService(job_id=job.job_id)) for job in empty])
+        return all(self._did(c.EndService(job_id=job.job_id)) for job in empty)
 
     def _open(self, found: Tended) -> list[Job]:
         """The job that takes replicas of the wanted revision, if there is one."""
