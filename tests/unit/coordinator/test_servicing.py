@@ -1,5 +1,9 @@
 """What workers say of their services: endpoints follow readiness, and the rest is safe to lose."""
 
+from typing import Any
+
+import pytest
+
 from holdfast.coordinator.crews import LiveCrew
 from holdfast.coordinator.surroundings import Surroundings
 from holdfast.core import commands as c
@@ -209,3 +213,37 @@ def test_nothing_of_a_service_counts_as_a_stall_however_long_it_runs() -> None:
         worker.hear(held=(lease,), services=(news(lease, "ready"),))
     assert service.stalls.current() == []
     assert service.coordinator.state.jobs[JOB].states[0] == TaskState.RUNNING
+
+
+@pytest.mark.parametrize("frame_survives", [True, False])
+@pytest.mark.parametrize("crash_at", range(5))
+def test_a_crash_at_any_step_neither_charges_twice_nor_leaves_an_endpoint(
+    crash_at: int, *, frame_survives: bool
+) -> None:
+    """A worker repeats what got no answer, and tells everything when it is asked who it is."""
+    service = a_service()
+    worker, (lease,) = begun(service)
+    failed = Failed(JOB, Index(0), LeaseId(lease), 5, "failed", "exited 1", "", 1)
+    steps: list[dict[str, Any]] = [
+        {"held": (lease,), "services": (news(lease, "ready"),)},
+        {"held": (lease,), "services": (news(lease, "unready"),)},
+        {"held": (lease,), "services": (news(lease, "ready", "host:2"),)},
+        {"held": (lease,), "services": (news(lease, "stopping"),)},
+        {"failed": (failed,)},
+    ]
+    for number, said in enumerate(steps):
+        worker.say(**said)
+        service.turn()
+        if number == crash_at:
+            service.crash(frame_survives=frame_survives)
+            worker.say(**said, hello=HELLO, seen=0)
+        elif service.writing:
+            service.synced()
+        service.settle()
+        assert reached(service) == [[], ["host:1"], [], ["host:2"], [], []][number + 1]
+    job = service.coordinator.state.jobs[JOB]
+    assert job.service is not None
+    assert [(r.restarts, r.total) for r in job.service.replicas.values()] == [(1, 1)]
+    assert not job.sealed
+    service.check()
+    assert service.troubles == []
