@@ -29,6 +29,8 @@ from holdfast.api import (
     questions,
     queues,
     results,
+    runtime_changes,
+    runtimes,
     schedules,
     stalls,
     tasks,
@@ -170,6 +172,18 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/schedules/{name}/resume", "operator", schedules.resume, bodies.Reason),
     _post("/schedules/{name}/run", "submit", schedules.run, bodies.Reason, 201),
     _post("/schedules/{name}/backfill", "submit", schedules.backfill, timetables.Range),
+    _get("/runtimes", "read", runtimes.list_runtimes, "limit cursor"),
+    Route(
+        "POST", "/runtimes", "operator", runtimes.apply,
+        status=201, query=("dry_run",), takes="application/json",
+    ),
+    _get("/runtimes/{name}", "read", runtimes.show, "wait version"),
+    Route(
+        "PUT", "/runtimes/{name}", "operator", runtimes.replace,
+        status=201, takes="application/json",
+    ),
+    Route("DELETE", "/runtimes/{name}", "operator", runtimes.remove),
+    _get("/watch/runtimes", "read", runtime_changes.watch, "name since", "text/event-stream"),
     _get("/endpoints", "read", endpoints.list_endpoints, "name prefix"),
     Route("PUT", "/endpoints/{name}", "worker", endpoints.register, bodies.NewEndpoint),
     Route(
