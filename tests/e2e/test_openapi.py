@@ -10,7 +10,7 @@ from hypothesis.errors import Unsatisfiable
 
 from holdfast.wire.bodies import Command, Submit
 
-ENDLESS = {"/api/v1/events", "/api/v1/watch"}
+ENDLESS = {"/api/v1/events", "/api/v1/watch", "/api/v1/watch/runtimes"}
 """Answers that do not end have tests of their own."""
 KNOWN = {
     "id": "1", "job": "1", "index": "0", "name": "default", "stream": "none", "scope": "namespace",

@@ -14,7 +14,8 @@ from holdfast.core.shape import Shape, shape_of
 from holdfast.scheduler.fit import suits
 from holdfast.scheduler.gangs import groups
 from holdfast.scheduler.ledger import KEY, names_of
-from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.outlook import Outlook
+from holdfast.scheduler.plan import plan
 from holdfast.scheduler.proposals import Plan
 from holdfast.scheduler.seats import Seat
 from holdfast.testing.clusters import a_busy_cluster, a_cluster, any_machine, any_wants

@@ -45,7 +45,7 @@ async def follow(call: Call) -> Stream:
 
 async def _events(call: Call, position: int) -> AsyncGenerator[bytes, None]:
     served = call.service.served
-    over = asyncio.ensure_future(_over(call))
+    over = asyncio.ensure_future(until_over(call))
     # Counted where it is certain to be uncounted.
     call.service.followers += 1
     try:
@@ -73,7 +73,7 @@ async def _events(call: Call, position: int) -> AsyncGenerator[bytes, None]:
             await over
 
 
-async def _over(call: Call) -> None:
+async def until_over(call: Call) -> None:
     """Until nobody listens, or nobody is there to tell."""
     await until_any(call.gone(), call.service.leaving.wait())
 

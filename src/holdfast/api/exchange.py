@@ -10,6 +10,7 @@ from holdfast.api.results import check_results
 from holdfast.coordinator.promise import Promise
 from holdfast.coordinator.reception import Left, Superseded
 from holdfast.wire.exchange import Exchange, Reply, is_empty
+from holdfast.wire.servicing import servicing_problem
 
 PARK_S: Final = 20.0
 LEAVING_PARK_S: Final = 0.5
@@ -75,6 +76,9 @@ def _check(call: Call, message: Exchange) -> None:
         amounts += tuple(amount for told in message.progress for amount in (told.done, told.total))
     if min(amounts) < 0 or max(amounts) > LARGEST:
         raise Declined("invalid", "a number here is negative, or larger than anything is")
+    problem = servicing_problem(message.services, message.samples)
+    if problem:
+        raise Declined("invalid", problem)
     known = call.service.served.exchanges.workers
     if name not in known and len(known) >= MOST_WORKERS:
         raise Declined("queue_full", "too many workers are known", headers={"retry-after": "60"})

@@ -105,6 +105,8 @@ def _some_tasks(call: Call, job: Job, states: frozenset[int], first: int, room: 
             view["progress"] = progress_view(
                 call.service.served.exchanges.workers, job, Index(index), call.service.wall
             )
+            servicing = call.service.served.exchanges.servicing
+            view["service"] = servicing.view(job, Index(index), call.service.wall)
             views.append(view)
     return views, stop if stop < job.count else None
 

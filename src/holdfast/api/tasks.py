@@ -40,12 +40,14 @@ async def show(call: Call) -> Answer:
     workers = call.service.served.exchanges.workers
 
     deliveries = call.service.served.exchanges.deliveries
+    servicing = call.service.served.exchanges.servicing
     wall = call.service.wall
 
     def look(state: State) -> tuple[Job, View]:
         job = with_task(state, call, index)
         now = {
             "progress": progress_view(workers, job, index, wall),
+            "service": servicing.view(job, index, wall),
             "owed": owed_by_task(state.debts, job, index, deliveries.standings(), wall),
         }
         return copied(job, index), now

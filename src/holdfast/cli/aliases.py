@@ -13,6 +13,7 @@ NOUNS: Final = {
     **dict.fromkeys(("queue", "queues"), "queue"),
     **dict.fromkeys(("token", "tokens"), "token"),
     **dict.fromkeys(("effect", "effects"), "effect"),
+    **dict.fromkeys(("runtime", "runtimes", "classruntime", "classruntimes"), "runtime"),
     **dict.fromkeys(("schedule", "schedules", "cronjob", "cronjobs"), "schedule"),
 }
 PASSED_ON: Final = {"ignore_unknown_options": True, "help_option_names": []}

@@ -73,7 +73,9 @@ class Asker:
     def get(self, *path: object, **query: Any) -> View:
         return self._understood(lambda: self.http.get(_path(path), dict, **query))
 
-    def post(self, *path: object, body: Struct | None = None, **query: str) -> View:
+    def post(
+        self, *path: object, body: Struct | Mapping[str, Any] | None = None, **query: str
+    ) -> View:
         """Ask for a change, once, however often it must be said."""
         key = secrets.token_hex(16)
         return self._understood(lambda: self.http.post(_path(path), body, dict, key=key, **query))

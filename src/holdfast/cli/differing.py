@@ -1,4 +1,4 @@
-"""`holdfast diff`: what changed between two moments of a log."""
+"""`holdfast diff`: what changed between two moments of a log, or what a file would change."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -29,15 +29,29 @@ def _moments(
     "--at", "moments", multiple=True, callback=_moments, metavar="POSITION|TIME",
     help="Given once: what changed since then. Twice: between the two, in their order.",
 )  # fmt: skip
+@click.option(
+    "-f", "--file", "files", multiple=True, metavar="FILE",
+    help="What `holdfast apply -f FILE` would change, instead; - is what is piped in.",
+)  # fmt: skip
 @output_option
 def diff(
-    moments: tuple[Moment, ...], data: Path | None, server: str | None, token_file: Path | None,
-    form: str,
-) -> None:  # fmt: skip
+    moments: tuple[Moment, ...], files: tuple[str, ...], data: Path | None, server: str | None,
+    token_file: Path | None, form: str,
+) -> int:  # fmt: skip
     """Say what changed between two moments: jobs and their tasks, schedules, limits, workers.
 
     What came and went in between is in neither moment; `holdfast transactions` has everything.
+
+    With -f: what applying the file would change of runtimes. Exits 1 where it would change
+    something.
     """
+    if files:
+        from holdfast.cli.manifest_diffs import would_change
+
+        if len(moments) > 1:
+            raise Trouble("a file is compared with one moment: name one --at, or none.", USAGE)
+        then = moments[0] if moments else None
+        return would_change(Look(data, then, server, token_file), files, form)
     if not 1 <= len(moments) <= 2:
         raise Trouble(
             "name the moments: `holdfast diff --at 10m --at 412`, or one of them to compare with "
@@ -52,6 +66,7 @@ def diff(
     else:
         told = _asked(look, before, after)
     _tell(told, form)
+    return 0
 
 
 def _asked(look: Look, before: Moment, after: Moment) -> View:

@@ -9,6 +9,7 @@ from typing import Final
 
 from holdfast.cli.audit_folders import FolderAudit
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
+from holdfast.cli.folder_runtimes import FolderRuntimes
 from holdfast.cli.folder_shelves import FolderShelf
 from holdfast.cli.folder_wards import FolderWard
 from holdfast.cli.output import View, note, typed
@@ -283,6 +284,10 @@ class FromFolder:
         if known is None:
             raise no_schedule(name, self)
         return known
+
+    @property
+    def runtimes(self) -> FolderRuntimes:
+        return FolderRuntimes(self.reading)
 
     @property
     def audit(self) -> FolderAudit:

@@ -110,6 +110,21 @@ schedule = LazyCommands(
     "often.",
 )
 
+runtime = LazyCommands(
+    {
+        "list": ("holdfast.cli.runtimes:list_runtimes", "List class runtimes, by name."),
+        "show": ("holdfast.cli.runtimes:show", "Show why a runtime is up, or is not."),
+        "events": ("holdfast.cli.runtimes:events", "Show what was told about a runtime."),
+        "wait": ("holdfast.cli.runtime_waiting:wait", "Wait until runtimes are available."),
+        "delete": ("holdfast.cli.runtimes:delete", "Take runtimes down."),
+        "get": ("holdfast.cli.runtimes:list_runtimes", ""),
+        "describe": ("holdfast.cli.runtimes:show", ""),
+    },
+    name="runtime",
+    help="Look at class runtimes: functions that are declared by `holdfast apply` and kept up. "
+    "Wait for them, take them down.",
+)
+
 effect = LazyCommands(
     {
         "list": ("holdfast.cli.effects:list_effects", "List what is owed, and why it still is."),

@@ -54,6 +54,12 @@ COLORS: Final = {
     "GOOD": "32",
     "POOR": "33",
     "BAD": "31",
+    "available": "32",
+    "applying": "36",
+    "progressing": "36",
+    "degraded": "31",
+    "deleting": "33",
+    "pending": "2",
 }
 
 View = dict[str, Any]
@@ -149,6 +155,8 @@ def emit_list(form: str, plural: str, views: Iterable[View], table: str) -> None
 
 def name_of(view: View) -> object:
     """What a thing is called where nothing else is wanted."""
+    if "metadata" in view:
+        return view["metadata"]["name"]
     return next(view[field] for field in ("id", "name", "position", "log_id") if field in view)
 
 

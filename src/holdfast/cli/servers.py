@@ -9,6 +9,7 @@ from holdfast.cli.asking import Asker
 from holdfast.cli.audit_servers import ServerAudit
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
+from holdfast.cli.runtime_sources import ServerRuntimes
 from holdfast.cli.server_wards import ServerWard
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
 from holdfast.cli.sources import (
@@ -203,6 +204,10 @@ class FromServer:
     def limits(self) -> list[View]:
         found: list[View] = self.asker.get("limits")["limits"]
         return found
+
+    @property
+    def runtimes(self) -> ServerRuntimes:
+        return ServerRuntimes(self.asker)
 
     @property
     def audit(self) -> ServerAudit:

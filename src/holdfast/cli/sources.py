@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from holdfast.cli.errors import NOT_FOUND, USAGE, Trouble
 from holdfast.cli.output import View, note
+from holdfast.cli.runtime_sources import Runtimes
 from holdfast.cli.shelves import Shelf
 from holdfast.cli.wards import Ward
 from holdfast.core.ids import effect_name
@@ -172,6 +173,11 @@ class Source(Protocol):
 
     def coming(self, name: str, count: int) -> list[str]:
         """The next instants of a schedule."""
+        ...
+
+    @property
+    def runtimes(self) -> Runtimes:
+        """Class runtimes."""
         ...
 
     @property

@@ -72,7 +72,8 @@ def job_text(view: View, options: str) -> str:
         ("tasks", f"{view['tasks']}: {counts}" if counts else "none yet"),
         ("progress", _progress(view["progress"])),
         ("owes", _owes(view["owed"])),
-        ("sealed", None if view["sealed"] else "no: more items may come"),
+        ("service", _service(spec.get("service"))),
+        ("sealed", None if view["sealed"] or spec.get("service") else "no: more items may come"),
         ("created", view["created_at"]),
         ("updated", view["updated_at"]),
         ("not before", view["not_before"]),
@@ -108,6 +109,24 @@ def _owes(owed: View | None) -> str | None:
     parked = f", {owed['parked']} of them parked" if owed["parked"] else ""
     entries = "1 entry" if owed["entries"] == 1 else f"{owed['entries']} entries"
     return f"{entries}{more}{parked}"
+
+
+def _service(told: View | None) -> str | None:
+    """`web, until it is ended; 10 restarts, one back every 10m`."""
+    if told is None:
+        return None
+    budget = f"{told['restarts']} restarts, one back in {span(told['refill_ms'])}"
+    return f"{told['endpoint']}, until it is ended; {budget}"
+
+
+def _replica(told: View | None) -> str | None:
+    """`ready at host:8000, 2 restarts`."""
+    if told is None:
+        return None
+    where = f" at {told['address']}" if told["address"] else ""
+    why = f": {told['why']}" if told["why"] else ""
+    standing = f"{told['state']}{where}{why}, " if told["state"] else ""
+    return f"{standing}{told['restarts']} restarts"
 
 
 def _progress(told: View | None) -> str | None:
@@ -153,6 +172,7 @@ def task_text(view: View, *, wide: bool = False) -> str:
         ("task", view["id"]),
         ("state", state),
         ("progress", _progress(view["progress"])),
+        ("service", _replica(view.get("service"))),
         ("failures", f"{failures['used']} of {failures['allowed']} allowed"),
         ("losses", f"{losses['used']} of {losses['allowed']} allowed"),
         ("not before", view["not_before"]),

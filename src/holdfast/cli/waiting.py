@@ -165,6 +165,14 @@ def until_ended(
     return view
 
 
+def has_no_worker(asker: Asker) -> bool:
+    """Whether nobody is there who could run anything."""
+    known = asker.get("workers")["workers"]
+    # One without slots delivers effects, and runs nothing.
+    able = [worker for worker in known if worker.get("slots", 1)]
+    return all(worker["state"] in ("SILENT", "GONE") for worker in able)
+
+
 class _Workers:
     """Whoever waits for work that nobody can do is told so, once."""
 
@@ -176,10 +184,7 @@ class _Workers:
         if self._is_told or view["state"] != JobState.PENDING:
             return
         self._is_told = True
-        known = self._asker.get("workers")["workers"]
-        # One without slots delivers effects, and runs nothing.
-        able = [worker for worker in known if worker.get("slots", 1)]
-        if all(worker["state"] in ("SILENT", "GONE") for worker in able):
+        if has_no_worker(self._asker):
             note(
                 f"no worker is connected to {self._asker.url}, so job {view['id']} waits. Start "
                 f"one: `holdfast worker start{self._asker.options}`"

@@ -11,14 +11,14 @@ from holdfast.coordinator.placement import Known, outlook_of
 from holdfast.coordinator.seats import Paces, Worker
 from holdfast.coordinator.settings import Settings
 from holdfast.core.debts import Owing
-from holdfast.core.ids import Instant
+from holdfast.core.ids import Instant, LeaseId
 from holdfast.core.ready import Row
 from holdfast.core.state import State
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.desks import CORDONED, DRAINING, OPEN, SILENT
 from holdfast.scheduler.ledger import Name
+from holdfast.scheduler.outlook import Outlook
 from holdfast.scheduler.owing import Standing, standing_of
-from holdfast.scheduler.plan import Outlook
 from holdfast.scheduler.rates import Rate, filled
 
 
@@ -57,6 +57,10 @@ class Crew(Protocol):
 
     def next_start_ms(self, name: Name) -> int | None:
         """How long until one more may start of what a rate bounds, where anybody knows."""
+        ...
+
+    def serving(self, lease_id: LeaseId) -> str:
+        """How a replica of a service stands, in words, where anybody knows."""
         ...
 
 
@@ -109,6 +113,10 @@ class LiveCrew:
     def next_start_ms(self, name: Name) -> int | None:
         return self._exchanges.placement.rates.wait_ms(name)
 
+    def serving(self, lease_id: LeaseId) -> str:
+        standing = self._exchanges.servicing.standing(lease_id)
+        return "" if standing is None else standing.told
+
 
 class NotedCrew:
     """The workers that were noted at a moment of the past, and what was noted of how long tasks
@@ -132,6 +140,9 @@ class NotedCrew:
 
     def workers(self) -> list[Worker]:
         return [worker for worker, _ in self._noted.values()]
+
+    def serving(self, lease_id: LeaseId) -> str:
+        return ""
 
     def standing(self, worker: Worker) -> str:
         told = self._noted[worker.worker][1]

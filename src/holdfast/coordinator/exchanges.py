@@ -15,6 +15,7 @@ from holdfast.coordinator.registry import Registry
 from holdfast.coordinator.reporting import ReadRecord, Reporting, foreign
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.seats import SendReply, Worker
+from holdfast.coordinator.servicing import Servicing
 from holdfast.coordinator.settings import Settings
 from holdfast.core import commands as c
 from holdfast.core.decision import Accepted
@@ -48,6 +49,7 @@ class Exchanges:
         self.workers = self.registry.workers
         self.placement = Placement(coordinator, self.workers, self.tell)
         self.deliveries = Deliveries(coordinator, self.registry, read)
+        self.servicing = Servicing(coordinator, self.workers, self.tell)
         self.granting = True
         # Why nothing is given out for now, where the disk is short of something.
         self.withheld = ""
@@ -126,6 +128,7 @@ class Exchanges:
         self._miss(worker)
         self.deliveries.hear(worker, exchange)
         worker.note_progress(exchange.progress)
+        self.servicing.take(worker, exchange)
         if exchange.leftovers:
             worker.removable = removable(self._coordinator.state, exchange.leftovers)
         if worker.has_left:
@@ -206,6 +209,7 @@ class Exchanges:
         """Let go of what is long gone."""
         self.registry.prune(now)
         self.deliveries.prune()
+        self.servicing.sweep()
         self._reporting.gangs.sweep()
 
     def tell(self, worker: Worker) -> None:
@@ -380,6 +384,7 @@ class Exchanges:
             good_ms=self._good_ms(worker), drain=self._must_drain(worker), kept=worker.kept,
             parcels=worker.parcels, removable=worker.removable,
             log_id=self._coordinator.state.log_id, epoch=self._coordinator.state.epoch,
+            scrapes=self.servicing.orders(worker),
         )  # fmt: skip
         worker.send, worker.verdicts, worker.stops, worker.recalls = None, (), (), ()
         worker.kept, worker.runs, worker.parcels, worker.removable = (), (), (), ()

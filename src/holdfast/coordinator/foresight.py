@@ -9,7 +9,8 @@ from holdfast.core.ready import Row, count_leasable
 from holdfast.core.shape import Shape, shape_of
 from holdfast.core.state import State
 from holdfast.core.task import FRESH
-from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.outlook import Outlook
+from holdfast.scheduler.plan import plan
 from holdfast.scheduler.reasons import MOST_AHEAD
 
 MOST_BEFORE: Final = 10

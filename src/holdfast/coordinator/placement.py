@@ -5,7 +5,7 @@ other, and what is refused simply does not happen.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from msgspec import Struct
@@ -29,9 +29,11 @@ from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.eviction import Eviction
 from holdfast.scheduler.gangs import GangPick
 from holdfast.scheduler.ledger import CIRCUIT, NAMESPACE, Ledger, Name, names_of
-from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.outlook import Outlook
+from holdfast.scheduler.plan import plan
 from holdfast.scheduler.proposals import Hurry, Pick
 from holdfast.scheduler.rates import Rate, Rates
+from holdfast.scheduler.serving import shunned_by
 from holdfast.scheduler.shares import Shares
 from holdfast.wire.exchange import Item, Run
 
@@ -289,6 +291,7 @@ def outlook_of(
         shares=lambda: Shares(seats, held(), weights),
         rank_of=lambda row: aging.rank_of(row, now),
         others=lambda: [worker.seat(state) for worker in others],
+        shunned=partial(shunned_by, state, now) if state.falls else None,
     )
 
 

@@ -21,7 +21,7 @@ from holdfast.coordinator.seats import Worker, held_by_all
 from holdfast.coordinator.views import attempts_made
 from holdfast.core.circuit import FUNCTION
 from holdfast.core.debts import Owing
-from holdfast.core.ids import NEVER, Index, Instant, task_name
+from holdfast.core.ids import NEVER, Index, Instant, WorkerId, task_name
 from holdfast.core.job import Job, first_fresh, is_finished, job_reason, job_state, state_of
 from holdfast.core.owed import DebtName
 from holdfast.core.placing import ALL_TASKS
@@ -43,11 +43,12 @@ from holdfast.scheduler.explain import (
     in_line,
     own_reasons,
 )
-from holdfast.scheduler.fit import suits
+from holdfast.scheduler.fit import suits, suits_elsewhere
 from holdfast.scheduler.gangs import groups
 from holdfast.scheduler.ledger import CIRCUIT, Ledger, Name, names_of
 from holdfast.scheduler.owing import Standing
 from holdfast.scheduler.reasons import listed
+from holdfast.scheduler.serving import shunned_by
 from holdfast.wire.rates import rate_text
 
 MOST_LOOKED: Final = 1_000
@@ -72,7 +73,7 @@ class Surroundings:
         self._now = now
         self._wall = wall
         self._crew = crew
-        self._codes: dict[tuple[Shape, str], str] = {}
+        self._codes: dict[tuple[Shape, frozenset[str]], str] = {}
         self._rows: dict[tuple[int, Shape], str] = {}
         self._holding: dict[Name, tuple[tuple[str, int], ...]] = {}
         # What has slept until now is in line, as it is for the round that comes next.
@@ -108,8 +109,14 @@ class Surroundings:
             here = structs.replace(
                 here, failures=task.failures, losses=task.losses, worker=task.worker,
                 since=task.started_at, wanted=task.wanted, owed=self._owed(task),
+                served=self._served(job, task),
             )  # fmt: skip
         return here if state is not TaskState.WAITING else self._waiting(here, job, index)
+
+    def _served(self, job: Job, task: Task) -> str:
+        """How a replica of a service stands, as its worker told it."""
+        is_known = job.service is not None and self._crew is not None and task.lease_id
+        return self._crew.serving(task.lease_id) if is_known and self._crew is not None else ""
 
     def key(self, job: Job) -> str:
         """The code of the most telling reason why the next waiting task of a job waits, or else
@@ -189,7 +196,10 @@ class Surroundings:
             for count, index in alike(job, self._now)
             for group in self._split(job, index, count)
         )
-        return JobSituation(job_id=job.job_id, sealed=job.sealed, groups=found)
+        is_service = job.service is not None
+        return JobSituation(
+            job_id=job.job_id, sealed=job.sealed, is_service=is_service, groups=found
+        )
 
     def _ended(self, job: Job) -> JobSituation:
         """How a job ended; where that was not well, a task that shows it, or what it came
@@ -220,7 +230,8 @@ class Surroundings:
             ties=tuple(self._ties(job)),
             fate=job.fate,
             reached=tuple(self._reached(shape, job.count if job.spec.placing.gang else 1)),
-            avoid=self._avoided(shape, task),
+            avoid=self._avoided(shape, job, task),
+            replica=job.service.replicas.get(index) if job.service is not None else None,
             troop=self._troop(job, shape),
         )
         look = self._foresight
@@ -286,13 +297,15 @@ class Surroundings:
         self._holding[name] = tuple(held.most_common(MOST_HOLDERS))
         return self._holding[name]
 
-    def _avoided(self, shape: Shape, task: Task | None) -> str:
-        """The worker that failed it, while another would do."""
-        if task is None or not task.avoid or self.desks is None:
-            return ""
-        others = (desk for desk in self.desks if desk.name != task.avoid)
-        is_free_to = any(desk.standing == OPEN and suits(desk.seat, shape) for desk in others)
-        return task.avoid if is_free_to else ""
+    def _avoided(self, shape: Shape, job: Job, task: Task | None) -> frozenset[WorkerId]:
+        """The worker that failed it, or those where its service fell, while another would do."""
+        there = shunned_by(self._state, self._now, job)
+        if task is not None and task.avoid:
+            there |= {task.avoid}
+        if not there or self.desks is None:
+            return frozenset()
+        seats = [desk.seat for desk in self.desks if desk.standing == OPEN]
+        return there if suits_elsewhere(seats, shape, there) else frozenset()
 
     def _troop(self, job: Job, shape: Shape) -> Troop | None:
         if not job.spec.placing.gang:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from holdfast.core.ids import NEVER, Index, task_name
 from holdfast.core.job import Job, counts, job_reason, job_state, state_of
 from holdfast.core.placing import ALL_TASKS, After, Placing
+from holdfast.core.service import Replica, service_name
 from holdfast.core.spec import NO_LIMIT, JobSpec
 from holdfast.core.task import Task, TaskState
 from holdfast.wire.rates import rate_text
@@ -126,6 +127,22 @@ def spec_view(spec: JobSpec) -> View:
         "on_disconnect": spec.on_disconnect or None,
         "labels": dict(spec.labels),
         "placing": placing_view(spec.placing),
+        "service": service_view(spec),
+    }
+
+
+def service_view(spec: JobSpec) -> View | None:
+    """How the replicas of a service are begun again, and what it is called; None for none."""
+    policy = spec.service
+    if not policy.restarts:
+        return None
+    return {
+        "endpoint": service_name(spec),
+        "restarts": policy.restarts,
+        "refill_ms": policy.refill_ms,
+        "delay_ms": policy.delay_ms,
+        "max_delay_ms": policy.max_delay_ms,
+        "steady_ms": policy.steady_ms,
     }
 
 
@@ -179,6 +196,25 @@ def task_view(job: Job, index: Index, wall: Wall) -> View:
         "blocked": job.blocked and state is TaskState.WAITING,
         # Only whoever has the worker's exchanges knows it; see `progress_view`.
         "progress": None,
+        "service": replica_view(job, index, wall),
+    }
+
+
+def replica_view(job: Job, index: Index, wall: Wall) -> View | None:
+    """What is recorded of a replica of a service; None for every other task. How it stands only
+    whoever has its worker's exchanges knows; see `Servicing.view`."""
+    if job.service is None:
+        return None
+    replica = job.service.replicas.get(index, Replica())
+    return {
+        "state": None,
+        "why": None,
+        "address": None,
+        "since": None,
+        "restarts": replica.total,
+        "restarts_in_a_row": replica.restarts,
+        "budget": job.spec.service.restarts,
+        "budget_whole_at": time_of(replica.whole_at, wall),
     }
 
 

@@ -57,8 +57,8 @@ def resource_document(resource: Resource, spell: Spell) -> dict[str, Any]:
         "name": resource.name,
         "generation": resource.generation,
         "resourceVersion": resource.version,
-        "createdAt": spell(resource.created_at),
-        "deletedAt": None if resource.deleted_at is None else spell(resource.deleted_at),
+        "creationTimestamp": spell(resource.created_at),
+        "deletionTimestamp": None if resource.deleted_at is None else spell(resource.deleted_at),
         "finalizers": list(resource.finalizers),
     }
     return {

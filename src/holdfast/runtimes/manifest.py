@@ -56,19 +56,21 @@ class Metadata(Written, frozen=True, kw_only=True):
     name: str
     generation: int = 0
     resource_version: int | None = None
-    created_at: str = ""
-    deleted_at: str | None = None
+    created_at: str = msgspec.field(default="", name="creationTimestamp")
+    deleted_at: str | None = msgspec.field(default=None, name="deletionTimestamp")
     finalizers: tuple[str, ...] = ()
 
 
 class Manifest(Written, frozen=True, kw_only=True):
-    """The whole of a file. A `status` in it was told, not declared: nobody reads it."""
+    """The whole of a file. A `status` or `schema` in it was told, not declared: nobody reads
+    them."""
 
     api_version: str
     kind: str
     metadata: Metadata
     spec: Spec
     status: Any = None
+    schema: int = 1
 
 
 class ClassRuntime(Struct, frozen=True, kw_only=True):

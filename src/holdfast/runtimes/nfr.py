@@ -6,7 +6,7 @@ as it is and says so in the condition; the third in a row degrades the runtime, 
 that failure, until one succeeds or there is nothing left to enforce.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -51,6 +51,15 @@ HELD_RECHECK_MS: Final = 15_000
 """How often a closed gate is looked at: what it measures changes without telling."""
 
 DIMENSIONS: Final = {FUNCTION: (REPLICAS, MEMORY, CPU)}
+TOLD: Final[Mapping[str, Callable[[Workload], int]]] = {
+    REPLICAS: lambda workload: workload.replicas,
+    ODGM_REPLICAS: lambda workload: workload.replicas,
+    MEMORY: lambda workload: workload.memory_bytes,
+    CPU: lambda workload: workload.cpus_milli,
+}
+"""What a child is told now: what was enforced before, else what is declared. A child that was told
+something else meanwhile is brought back by applying its workload, not by enforcing it anew."""
+
 NOT_ENFORCED: Final = Enforced()
 
 
@@ -137,8 +146,11 @@ def _subjects(
             advice = advice_for(status, dimension, function_key)
             if enforced is NOT_ENFORCED and (advice is None or not is_wanted(nfr, dimension)):
                 continue
-            way = way_of(observed, workload.kinds, function_key)
-            declared = declared_of(resource, dimension, function_key)
+            kinds = workload.kinds + workload.attendants
+            way = way_of(observed, kinds, function_key)
+            told = TOLD[dimension](workload)
+            # What asks for nothing, because of its template, cannot be tuned either.
+            declared = declared_of(resource, dimension, function_key) if told else 0
             if (declared, dimension) not in rules:
                 rules[declared, dimension] = rules_of(nfr, dimension, declared)
             look = NfrInput(
@@ -149,7 +161,7 @@ def _subjects(
                 recommendation=advice,
                 generation=resource.generation,
                 declared=declared,
-                actual=_actual(dimension, way, declared, enforced),
+                actual=told if isinstance(way, Way) else None,
                 is_autoscaled=isinstance(way, Way) and way.path.kind is ManagedKind.HPA,
                 stability=status.stability.get(key),
                 enforced=enforced,
@@ -194,14 +206,6 @@ def rules_of(nfr: Nfr, dimension: str, declared: int) -> Rules:
         step_down=nfr.max_step_down,
         enforce_in=nfr.enforce_in,
     )
-
-
-def _actual(dimension: str, way: object, declared: int, enforced: Enforced) -> int | None:
-    if not isinstance(way, Way):
-        return None
-    if dimension in {REPLICAS, ODGM_REPLICAS}:
-        return way.child.desired
-    return declared if enforced.target is None else enforced.target
 
 
 def _situation(nfr: Nfr, observed: Observed, now: Instant) -> Situation:

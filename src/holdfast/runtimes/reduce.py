@@ -118,21 +118,23 @@ def record_recommendations(
     now: Instant,
 ) -> Status:
     """The status after an analyzer spoke, the only writer of these. What it does not speak of
-    stays, and grows old. One that says the same as before is taken over when half the time until
-    it would be stale is gone, so that a steady load is no steady stream of writes."""
+    stays, and grows old. What says the same as before is taken over when half the time until it
+    would be stale is gone, and all of it together, so that a steady load is no stream of writes."""
     merged = dict(status.nfr_recommendations)
-    for key in sorted(recommendations):
-        told, known = recommendations[key], merged.get(key)
-        if known is not None and told.observed_at < known.observed_at:
-            continue
-        if known is None or _says_more(known, told, stale_after_ms):
-            merged[key] = told
+    newer = {
+        key: told
+        for key, told in sorted(recommendations.items())
+        if (known := merged.get(key)) is None or told.observed_at >= known.observed_at
+    }
+    if any(_says_more(merged.get(key), told, stale_after_ms) for key, told in newer.items()):
+        merged |= newer
     return _written(status, replace(status, nfr_recommendations=merged), now)
 
 
-def _says_more(known: Recommendation, told: Recommendation, stale_after_ms: int) -> bool:
+def _says_more(known: Recommendation | None, told: Recommendation, stale_after_ms: int) -> bool:
     return (
-        replace(told, observed_at=known.observed_at) != known
+        known is None
+        or replace(told, observed_at=known.observed_at) != known
         or told.observed_at - known.observed_at >= stale_after_ms // 2
     )
 

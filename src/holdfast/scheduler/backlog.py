@@ -1,15 +1,15 @@
 """Rows that found no room: what is ended or asked back for them, and what is kept for them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from holdfast.core.ids import Instant, WorkerId
+from holdfast.core.ids import Instant
 from holdfast.core.job import Job
 from holdfast.core.shape import Shape
 from holdfast.scheduler.claims import claim, claim_all, claim_one, gang_group
 from holdfast.scheduler.eviction import Ends, Eviction, Places, ends_for
 from holdfast.scheduler.fit import Choice, suits
 from holdfast.scheduler.gangs import groups
-from holdfast.scheduler.line import COUNTED, NOBODY, Demand, Line
+from holdfast.scheduler.line import COUNTED, Demand, Line
 from holdfast.scheduler.seats import Seat
 from holdfast.scheduler.shares import Shares
 
@@ -96,7 +96,7 @@ class Backlog:
             if not shape.gang:
                 # What is free and was kept from it by its equals is the first to be kept for it.
                 suited = (seat for seat in contested if suits(seat, shape))
-                for seat in _without(demand.avoid, suited):
+                for seat in filter(demand.welcomes, suited):
                     room = seat.free.room(shape, len(seat.open_slots))
                     wanted -= claim(seat, shape, min(wanted, room))
             if wanted > 0:
@@ -109,8 +109,8 @@ class Backlog:
         if choice is None:
             choice = self._choices[is_gang] = Choice(self._seats if is_gang else self._placeable)
         able = choice.suited(line.shape)
-        if demand.avoid != NOBODY:
-            able = _without(demand.avoid, able)
+        if demand.is_choosy:
+            able = list(filter(demand.welcomes, able))
         return gang_group(line, demand.count, able) if is_gang else able
 
     def _hurry(self, line: Line, most: int) -> None:
@@ -123,7 +123,7 @@ class Backlog:
             passed: Places = []
             while wanted > 0 and self._queued and self._queued[-1][1].rank < rank:
                 seat, slot = self._queued.pop()
-                if seat.worker != demand.avoid and suits(seat, line.shape):
+                if demand.welcomes(seat) and suits(seat, line.shape):
                     self.hurried.append((seat, slot))
                     wanted -= 1
                 else:
@@ -155,8 +155,8 @@ class Backlog:
         """The cheapest way to make room: anywhere, or for a gang in one group and for all."""
         job = line.job
         seats = self._seats
-        if demand.avoid != NOBODY:
-            seats = _without(demand.avoid, seats)
+        if demand.is_choosy:
+            seats = list(filter(demand.welcomes, seats))
         is_gang = line.shape.gang
         by = job.spec.placing.gang_by if job is not None else ""
         found = [
@@ -175,7 +175,3 @@ class Backlog:
                     if slot.shape is not None and slot.shape.gang:
                         self._members.setdefault(slot.shape, []).append((seat, slot))
         return self._members
-
-
-def _without(avoided: WorkerId, seats: Iterable[Seat]) -> list[Seat]:
-    return [seat for seat in seats if seat.worker != avoided]

@@ -49,6 +49,11 @@ CODES: Final[Mapping[str, Code]] = {
         "An attempt failed or was lost, and the pause before the next one is not over.",
         "Wait, or reschedule it to now.",
     ),
+    "restarting": Code(
+        "A replica of a service ended by itself, and the pause before it is begun again is not "
+        "over.",
+        "Wait, or reschedule it to now; `holdfast task logs` tells why it ended.",
+    ),
     "retry_budget": Code(
         "An attempt failed, and its job has used up the retries that it may make in a span of "
         "time.",
@@ -192,6 +197,10 @@ CODES: Final[Mapping[str, Code]] = {
     "finished": Code(
         "It has ended.",
         "Where it failed, or nobody took it in time: retry the job, under other terms if need be.",
+    ),
+    "service": Code(
+        "Its job is a service, which has no end of its own.",
+        "End the service when it is not needed any more.",
     ),
     "open": Code(
         "The job is still being fed, so that it cannot end yet.",

@@ -22,6 +22,7 @@ DRAINING: Final = "draining"
 SILENT: Final = "silent"
 
 AVOIDED: Final = "avoided"
+NOBODY: Final[frozenset[str]] = frozenset()
 SLOTS: Final = "slots"
 
 
@@ -59,7 +60,7 @@ class Obstacles(Struct, frozen=True):
         return self.is_suited and self.standing == OPEN and not self.busy
 
 
-def obstacles(desk: Desk, shape: Shape, avoid: str = "") -> Obstacles:
+def obstacles(desk: Desk, shape: Shape, avoid: frozenset[str] = NOBODY) -> Obstacles:
     seat = desk.seat
     lacking = short_of(seat.total, shape)
     if not seat.slots and not desk.slots:
@@ -68,7 +69,7 @@ def obstacles(desk: Desk, shape: Shape, avoid: str = "") -> Obstacles:
     if not seat.open_slots and SLOTS not in lacking:
         busy[SLOTS] = (1, 0)
     standing = desk.standing
-    if standing == OPEN and desk.name == avoid:
+    if standing == OPEN and desk.name in avoid:
         standing = AVOIDED
     return Obstacles(desk, tuple(unmet(seat.attributes, shape)), lacking, standing, busy)
 
@@ -96,7 +97,7 @@ STANDINGS: Final = (
 
 
 def reasons(
-    desks: Sequence[Desk], shape: Shape, wall: Instant, avoid: str = ""
+    desks: Sequence[Desk], shape: Shape, wall: Instant, avoid: frozenset[str] = NOBODY
 ) -> Iterator[Reason]:
     """Every reason that lies with the workers. None where one of them has room."""
     if not desks:
@@ -129,7 +130,9 @@ def reasons(
             )
 
 
-def first_code(desks: Sequence[Desk], shape: Shape, avoid: str = "") -> str:
+def first_code(
+    desks: Sequence[Desk], shape: Shape, avoid: frozenset[str] = NOBODY
+) -> str:
     """The code that `reasons` begins with, empty where there is none: found without putting
     anything into words, since there may be very many workers."""
     if not desks:
@@ -142,7 +145,7 @@ def first_code(desks: Sequence[Desk], shape: Shape, avoid: str = "") -> str:
             is_unmet = True
         elif (seat.slots or desk.slots) and seat.total.covers(shape):
             standing = desk.standing
-            if standing == OPEN and desk.name == avoid:
+            if standing == OPEN and desk.name in avoid:
                 standing = AVOIDED
             if standing == OPEN and seat.open_slots and seat.free.covers(shape):
                 return ""

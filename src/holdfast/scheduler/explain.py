@@ -14,15 +14,17 @@ from msgspec import Struct, structs
 from holdfast.core.circuit import Circuit
 from holdfast.core.ids import NEVER, NOWHERE, Instant, Position
 from holdfast.core.placing import WAIT
+from holdfast.core.service import Replica
 from holdfast.core.shape import Shape
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import FINISHED, TaskState
 from holdfast.scheduler import desks
 from holdfast.scheduler.desks import Desk
-from holdfast.scheduler.guards import budget_reason, circuit_reasons, disk_reason
+from holdfast.scheduler.guards import amount_reached, budget_reason, circuit_reasons, disk_reason
 from holdfast.scheduler.ledger import TASKS, Bound
 from holdfast.scheduler.owing import Standing, owed_reasons
-from holdfast.scheduler.reasons import Reason, listed, quantity, sentence, span
+from holdfast.scheduler.reasons import Reason, listed, sentence, span
+from holdfast.scheduler.serving import open_reason, restart_reason
 
 
 class Pause(Struct, frozen=True):
@@ -71,7 +73,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     what it runs, where it is not closed.
 
     `ties` are what its job comes after, `reached` the bounds that hold it back. `ahead` is how many
-    waiting tasks go before it, `before` the jobs that what is free is kept for. `avoid` is a worker
+    waiting tasks go before it, `before` the jobs that what is free is kept for. `avoid` are workers
     it should not go to. `is_next`: a plan made now would place it. `ends_on` are the workers where
     attempts are ended for it. `owed` is what it has committed to and is not settled.
     """
@@ -103,7 +105,9 @@ class Situation(Struct, frozen=True, kw_only=True):
     fate: str = ""
     reached: tuple[Reached, ...] = ()
     troop: Troop | None = None
-    avoid: str = ""
+    avoid: frozenset[str] = frozenset()
+    replica: Replica | None = None
+    served: str = ""
     ahead: int = 0
     before: tuple[str, ...] = ()
     is_next: bool = False
@@ -130,6 +134,7 @@ class JobSituation(Struct, frozen=True, kw_only=True):
     ended_at: Position = NOWHERE
     how: str = ""
     sealed: bool = True
+    is_service: bool = False
     groups: tuple[Group, ...] = ()
 
 
@@ -176,8 +181,7 @@ def explain_job(job: JobSituation) -> tuple[Reason, ...]:
             told.setdefault(subject, structs.replace(reason, example=group.situation.task))
     found = [structs.replace(reason, tasks=counts[subject]) for subject, reason in told.items()]
     if not job.sealed:
-        said = "it is still being fed: it ends when its feeder says that there is no more"
-        found.append(Reason(code="open", sentence=sentence(said)))
+        found.append(open_reason(job.is_service))
     return tuple(found)
 
 
@@ -214,9 +218,10 @@ def _held(here: Situation) -> Reason:
     what = "runs" if here.state is TaskState.RUNNING else "holds"
     long = f", for {span(here.now - here.since)} now" if here.since != NEVER else ""
     not_yet = "" if here.state is TaskState.RUNNING else ", and has not said that it began"
+    told = f"{long}{not_yet}" + (f"; it is {here.served}" if here.served else "")
     return Reason(
         code="held",
-        sentence=f"Worker {here.worker} {what} attempt {here.attempt} of it{long}{not_yet}.",
+        sentence=f"Worker {here.worker} {what} attempt {here.attempt} of it{told}.",
         command=f"holdfast worker show {quote(here.worker)}",
     )
 
@@ -239,6 +244,9 @@ def _times(here: Situation) -> Iterable[Reason]:
     if here.wanted != NEVER:
         budget = here.spec.retry_budget
         yield budget_reason(here.task, budget, here.wanted, here.not_before, here.now, here.wall)
+    elif here.replica is not None:
+        policy = here.spec.service
+        yield restart_reason(here.task, policy, here.replica, here.not_before, here.now, here.wall)
     elif here.attempt:
         used = f"{here.failures} failures and {here.losses} losses"
         said = f"It waits another {left} before its next attempt, after {used}."
@@ -316,7 +324,7 @@ def _limits(here: Situation) -> Iterator[Reason]:
         elif bound.resource == TASKS:
             said = f"{scope} {name} runs at most {bound.most} at once"
         else:
-            said = _amount_reached(bound)
+            said = amount_reached(bound)
         held = listed([f"{count} of job {job}" for job, count in reached.holders])
         whose = ", and those are" if bound.resource == TASKS else "; it is held by"
         yield Reason(
@@ -327,16 +335,6 @@ def _limits(here: Situation) -> Iterator[Reason]:
             jobs=tuple(job for job, _ in reached.holders),
             resource=bound.resource,
         )
-
-
-def _amount_reached(bound: Bound) -> str:
-    """What its tasks take together leaves less than one more needs."""
-    scope, name = bound.name
-    need, most = quantity(bound.resource, bound.need), quantity(bound.resource, bound.most)
-    if bound.need > bound.most:
-        return f"it needs {need}, and {scope} {name} may never have more than {most}"
-    left = quantity(bound.resource, max(0, bound.left))
-    return f"it needs {need}, and {scope} {name} has {left} left of the {most} it may have"
 
 
 def worker_reasons(here: Situation) -> Iterator[Reason]:

@@ -1,9 +1,10 @@
 """Whether a worker is one that a task may run on at all, and what stands against it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Final
 
+from holdfast.core.ids import WorkerId
 from holdfast.core.placing import REQUIRED, Constraint
 from holdfast.core.shape import Shape
 from holdfast.scheduler.seats import Amounts, Seat
@@ -77,6 +78,13 @@ def suits(seat: Seat, shape: Shape) -> bool:
         return True
     # What somebody unknown is like is not known: that it lacks an attribute least of all.
     return seat.is_known and not unmet(seat.attributes, shape)
+
+
+def suits_elsewhere(
+    seats: Iterable[Seat], shape: Shape, shunned: frozenset[WorkerId]
+) -> bool:
+    """Whether the task could run on another worker than these."""
+    return any(seat.worker not in shunned and suits(seat, shape) for seat in seats)
 
 
 class Choice:

@@ -7,7 +7,8 @@ from typing import Final
 from holdfast.core.circuit import Circuit, CircuitState, circuit_id
 from holdfast.core.ids import NEVER, Instant, task_name
 from holdfast.core.spec import RetryBudget
-from holdfast.scheduler.reasons import Reason, sentence, span
+from holdfast.scheduler.ledger import Bound
+from holdfast.scheduler.reasons import Reason, quantity, sentence, span
 
 
 def budget_reason(
@@ -75,3 +76,13 @@ DISK_REASONS: Final = {
 def disk_reason(code: str) -> Reason:
     """The disk of the coordinator is short of something, whatever workers have room for."""
     return DISK_REASONS[code]
+
+
+def amount_reached(bound: Bound) -> str:
+    """What its tasks take together leaves less than one more needs."""
+    scope, name = bound.name
+    need, most = quantity(bound.resource, bound.need), quantity(bound.resource, bound.most)
+    if bound.need > bound.most:
+        return f"it needs {need}, and {scope} {name} may never have more than {most}"
+    left = quantity(bound.resource, max(0, bound.left))
+    return f"it needs {need}, and {scope} {name} has {left} left of the {most} it may have"

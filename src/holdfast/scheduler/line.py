@@ -31,10 +31,18 @@ class Room(Struct, gc=False):
 
 
 class Demand(Struct, frozen=True):
-    """So many tasks want room, on any worker but one."""
+    """So many tasks want room, on any worker but one, and but those that their job shuns."""
 
     count: int
     avoid: WorkerId = NOBODY
+    shunned: frozenset[WorkerId] = frozenset()
+
+    @property
+    def is_choosy(self) -> bool:
+        return self.avoid != NOBODY or bool(self.shunned)
+
+    def welcomes(self, seat: Seat) -> bool:
+        return seat.worker != self.avoid and seat.worker not in self.shunned
 
 
 class Line:
@@ -42,7 +50,8 @@ class Line:
     and run low. Of the tasks of the first job, `taken` are given out already, and `apart` are those
     that must be placed one by one and were looked at; `stranded` are those of any job that found
     no room, by the worker that each avoids. `promised` is where attempts end for this row.
-    `is_simple`: nothing bounds how many of its tasks start."""
+    `is_simple`: nothing bounds how many of its tasks start. `shunned` are workers that none of it
+    goes to."""
 
     def __init__(self, row: Row, rank: int, length: int, *, is_simple: bool = False) -> None:
         self.row = row
@@ -51,6 +60,7 @@ class Line:
         self.length = length
         self.job = row.head
         self.low: list[tuple[Seat, Slot]] = []
+        self.shunned: frozenset[WorkerId] = frozenset()
         self.taken = 0
         self.apart: set[Index] = set()
         self.stranded: Counter[WorkerId] = Counter()
@@ -99,11 +109,11 @@ class Line:
         here = sum(self.stranded.values()) - self._passed
         plain = min(allowed, max(0, found - self.started - here) + self.stranded[NOBODY])
         if plain > 0:
-            yield Demand(plain)
+            yield Demand(plain, shunned=self.shunned)
             allowed -= plain
         for avoid, count in sorted(self.stranded.items()):
             if avoid != NOBODY and allowed > 0:
-                yield Demand(min(count, allowed), avoid)
+                yield Demand(min(count, allowed), avoid, self.shunned)
                 allowed -= count
 
     def prepare(self, seats: Sequence[Seat]) -> None:
@@ -114,6 +124,8 @@ class Line:
         found = roomy(seats, needs(shape))
         if shape.constraints or shape.resources:
             found = [seat for seat in found if suits(seat, shape)]
+        if self.shunned:
+            found = [seat for seat in found if seat.worker not in self.shunned]
         self._tiers = _tiers(found, shape)
         for seat, slot in self.low:
             if not seat.is_barred:

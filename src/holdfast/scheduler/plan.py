@@ -9,26 +9,22 @@ A slot holds one running attempt and a short run of leased ones of the same shap
 that small tasks travel in batches.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
-from msgspec import Struct
-
-from holdfast.core.ids import Index, Instant, JobId, WorkerId
+from holdfast.core.ids import Index, JobId, WorkerId
 from holdfast.core.job import Job
 from holdfast.core.ready import Row, take
 from holdfast.core.shape import Shape
-from holdfast.core.spec import JobSpec
 from holdfast.scheduler.backlog import Backlog
-from holdfast.scheduler.fit import suits
+from holdfast.scheduler.fit import suits_elsewhere
 from holdfast.scheduler.gangs import place_gang
-from holdfast.scheduler.ledger import UNBOUNDED, Ledger
 from holdfast.scheduler.line import NOBODY, Line, Room, needs, roomy
+from holdfast.scheduler.outlook import Outlook, allowed
 from holdfast.scheduler.proposals import Hurry, Pick, Plan
 from holdfast.scheduler.seats import Seat, Slot
-from holdfast.scheduler.shares import Shares
 
 LONGEST_RUN = 128
 ONE_CPU = 1_000
@@ -45,29 +41,6 @@ SINGLES = 64
 
 TURNS = 32
 """And never more at a time than such a part of all there is, for each of them."""
-
-
-Pace = Callable[[JobSpec], int]
-"""How many tasks of this spec make a run."""
-
-
-class Outlook(Struct):
-    """All that a plan is made from. `seats` are the workers that may be given work; `rank_of`
-    gives a row its priority and what waiting has added to it, `held` how many slots are held for a
-    shape by anybody. `others` may be given work, too, and cannot be told so at this moment. After
-    `most_picks` proposals, or a few more, the plan is cut."""
-
-    rows: list[Row]
-    seats: list[Seat]
-    now: Instant
-    pace: Pace
-    ledger: Ledger
-    shares: Callable[[], Shares]
-    rank_of: Callable[[Row], int]
-    held: Callable[[], Mapping[Shape, int]] = dict
-    others: Callable[[], Iterable[Seat]] = tuple
-    most_picks: int = UNBOUNDED
-
 
 def run_length(mean_us: int | None) -> int:
     """One task until the first has shown how long it takes; then about `RUN_MS` of work."""
@@ -93,6 +66,8 @@ class _Planner:
             for row in outlook.rows
             if row.head is not None
         ]
+        if outlook.shunned is not None:
+            self._shun(outlook.shunned)
         self._queued: list[tuple[Seat, Slot]] = []
         self._placeable = self._find_placeable()
         self._open = sum([len(seat.open_slots) for seat in self._placeable])
@@ -103,7 +78,7 @@ class _Planner:
         # Nobody needs to know who holds how much as long as only one of them wants something.
         self._shares = outlook.shares() if self._namespaces > 1 else None
         # Not a method of ours: a ring of objects would be left to the collector in every round.
-        self._allowed = partial(_allowed, outlook)
+        self._allowed = partial(allowed, outlook)
         self._backlog = Backlog(
             self._seats, self._placeable, self._queued, self._shares, self._allowed, outlook.now
         )
@@ -144,6 +119,12 @@ class _Planner:
         hurried = self._backlog.hurried
         self._plan.hurries = [Hurry(seat.worker, slot.number) for seat, slot in hurried]
         return self._plan
+
+    def _shun(self, shunned: Callable[[Job], frozenset[WorkerId]]) -> None:
+        """Keep every row away from where it should not go, if there is another place for it."""
+        for line in self._lines:
+            there = shunned(line.job) if line.job is not None else frozenset()
+            line.shunned = self._can_avoid(there, line.shape) if there else there
 
     def _left(self) -> int:
         """How many more proposals there may be. A gang is as many as it has members."""
@@ -200,7 +181,8 @@ class _Planner:
         if job is None:
             return 1
         spec, shape = job.spec, row.shape
-        counted = spec.max_parallel or shape.memory_bytes or shape.gpus or shape.resources
+        own = spec.max_parallel or spec.service.restarts
+        counted = own or shape.memory_bytes or shape.gpus or shape.resources
         if counted or shape.cpus_milli > ONE_CPU or self._look.ledger.is_bounded(shape):
             return 1
         return self._look.pace(spec)
@@ -307,9 +289,14 @@ class _Planner:
 
     def _avoided(self, worker: WorkerId, shape: Shape) -> WorkerId:
         """The worker to avoid, if there is another."""
+        if not worker or worker in self._can_avoid(frozenset((worker,)), shape):
+            return worker
+        return NOBODY
+
+    def _can_avoid(self, workers: frozenset[WorkerId], shape: Shape) -> frozenset[WorkerId]:
+        """These workers, if there is another beside them all; nobody, if there is none."""
         known = chain(self._seats, self._look.others())
-        others = (seat for seat in known if seat.worker != worker)
-        return worker if worker and any(suits(seat, shape) for seat in others) else NOBODY
+        return workers if suits_elsewhere(known, shape, workers) else frozenset()
 
     def _deal(self, line: Line, job: Job, indices: list[Index], rooms: list[Room]) -> int:
         """Deal the tasks out evenly, as far as they go; how many went."""
@@ -380,19 +367,6 @@ class _Planner:
             self._shares.note(line.shape, opened)
         if self._look.ledger.is_bounded(line.shape):
             self._look.ledger.note(line.shape, tasks)
-
-
-def _allowed(look: Outlook, line: Line, job: Job) -> int:
-    """How many tasks may start, as far as bounds are concerned."""
-    most = job.spec.max_parallel
-    own = UNBOUNDED
-    if most:
-        # What was ended and still runs somewhere counts, too.
-        running = max(job.active, look.held().get(line.shape, 0))
-        own = most - running - line.started
-    if not look.ledger.is_bounded(line.shape):
-        return own
-    return min(own, look.ledger.room(line.shape))
 
 
 def _rarity(seat: Seat) -> tuple[bool, int, WorkerId]:

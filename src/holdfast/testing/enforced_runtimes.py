@@ -1,14 +1,16 @@
-"""Runtimes, workloads and children for tests of what is enforced, without a template or a
-substrate: functions as deployments, and a data grid where one is declared."""
+"""Runtimes for tests of what is enforced, and their children as a substrate would show them when
+all is well."""
 
 from typing import Any
 
 from holdfast.core.ids import Instant
-from holdfast.runtimes.observed import Child, Known, ManagedKind, Observed, Partition
-from holdfast.runtimes.resource import FUNCTION, ODGM, Resource
-from holdfast.runtimes.spec import Function, Nfr, Odgm, Restarts, Rollout, Spec
+from holdfast.runtimes.local import MANAGED
+from holdfast.runtimes.observed import Child, Known, Observed, Partition
+from holdfast.runtimes.resource import Resource
+from holdfast.runtimes.spec import Function, Nfr, Odgm, Spec
 from holdfast.runtimes.status import Status
-from holdfast.runtimes.workload import Probes, Workload
+from holdfast.runtimes.templates import TEMPLATES
+from holdfast.runtimes.workload import Workload
 
 WELL = Partition(name="p1", members=3, ready=3, leader="a", leader_since=Instant(1))
 
@@ -23,65 +25,33 @@ def a_runtime(
         generation=generation,
         version=1,
         created_at=Instant(1),
-        spec=Spec(template="dev", functions=declared, odgm=odgm, nfr=nfr),
+        spec=Spec(template="edge", functions=declared, odgm=odgm, nfr=nfr),
         status=Status(**status),
     )
 
 
-def a_workload(kind: ManagedKind, component: str, key: str, replicas: int) -> Workload:
-    return Workload(
-        name=key or ODGM,
-        kinds=(kind,),
-        attendants=(),
-        component=component,
-        function_key=key,
-        labels={},
-        revision="r1",
-        command=("true",),
-        image="",
-        env={},
-        ports=("http",),
-        probes=Probes(),
-        metrics_path="",
-        metrics_port="",
-        replicas=replicas,
-        cpus_milli=0,
-        memory_bytes=0,
-        gpus=0,
-        constraints=(),
-        spread="",
-        workers_most=0,
-        rollout=Rollout(),
-        restarts=Restarts(),
-        grace_ms=1_000,
-    )
-
-
 def workloads_of(resource: Resource) -> tuple[Workload, ...]:
-    made = [
-        a_workload(ManagedKind.DEPLOYMENT, FUNCTION, function.key, function.replicas)
-        for function in resource.spec.functions
-    ]
-    if (odgm := resource.spec.odgm) is not None:
-        made.append(a_workload(ManagedKind.ODGM_DEPLOYMENT, ODGM, "", odgm.replicas))
-    return tuple(made)
+    return TEMPLATES[resource.spec.template].render(resource)
 
 
-def observed_at(resource: Resource, **told: int) -> Observed:
-    """Every child told what was declared of it, or what is said here by name."""
+def observed_at(resource: Resource) -> Observed:
+    """Every child told what it should be, and nothing wrong anywhere."""
+    workloads = workloads_of(resource)
     children = [
         Child(
-            kind=workload.kinds[0],
+            kind=kind,
             name=workload.name,
             owner=resource.name,
             function_key=workload.function_key,
-            desired=told.get(workload.name, workload.replicas),
+            revision=workload.revision,
+            desired=workload.replicas,
+            ready=workload.replicas,
         )
-        for workload in workloads_of(resource)
+        for workload in workloads
+        for kind in workload.kinds
     ]
-    kinds = (ManagedKind.DEPLOYMENT, ManagedKind.ODGM_DEPLOYMENT)
     return Observed(
-        children={kind: Known(tuple(c for c in children if c.kind is kind)) for kind in kinds},
+        children={kind: Known(tuple(c for c in children if c.kind is kind)) for kind in MANAGED},
         partitions=(WELL,),
         load_percent=10,
         memory_usage_percent=10,

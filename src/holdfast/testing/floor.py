@@ -7,6 +7,7 @@ every time, as a coordinator does it.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
@@ -20,9 +21,11 @@ from holdfast.core.spec import JobSpec
 from holdfast.core.task import Task
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.ledger import UNBOUNDED, Ledger, Name
-from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.outlook import Outlook
+from holdfast.scheduler.plan import plan
 from holdfast.scheduler.proposals import Plan
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
+from holdfast.scheduler.serving import shunned_by
 from holdfast.scheduler.shares import Shares
 from holdfast.testing.world import World
 
@@ -130,6 +133,7 @@ class Floor:
             shares=lambda: Shares(shown, held, self.weights),
             rank_of=lambda row: self.aging.rank_of(row, world.now),
             most_picks=self.most_picks,
+            shunned=partial(shunned_by, world.state, world.now),
         )
 
     # --- what happens ---------------------------------------------------------------------------

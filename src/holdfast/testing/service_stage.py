@@ -28,7 +28,7 @@ from holdfast.wire.service import SERVICE, ServicePlan, encode_plan
 from holdfast.worker.agent import Agent
 from holdfast.worker.attendant import Attendant
 from holdfast.worker.commands import CommandExecutor
-from holdfast.worker.sampling import Meter, Reading, nothing_read
+from holdfast.worker.sampling import Meter
 from holdfast.worker.servicebook import ServiceBook
 from holdfast.worker.services import ServiceExecutor
 from holdfast.worker.surroundings import Surroundings
@@ -36,6 +36,31 @@ from holdfast.worker.surroundings import Surroundings
 PATIENCE_S: Final = 60
 PYTHON: Final = sys.executable
 HERE: Final = "127.0.0.1"
+
+SERVE: Final = """
+import http.server, os
+at = ('127.0.0.1', int(os.environ['PORT']))
+http.server.ThreadingHTTPServer(at, http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+# Says its number to whoever connects.
+TALK: Final = """
+import os, socket, sys
+line = socket.create_server(('127.0.0.1', int(os.environ['PORT'])))
+print(os.getpid(), flush=True)
+while True:
+    line.accept()[0].sendall(str(os.getpid()).encode())
+"""
+FOREVER: Final = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
+DEAF: Final = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'],
+                         start_new_session=True)
+print(os.getpid(), child.pid, flush=True)
+while True:
+    signal.pause()
+"""
 
 
 def monotonic_ms() -> int:
@@ -46,13 +71,13 @@ class ServiceStage:
     """What is reported is answered at once, and so is everything where there is something to say;
     the rest is parked. Nothing is answered while the desk `is_away`."""
 
-    def __init__(self, scratch: Path, *, slots: int = 3, reading: Reading = nothing_read) -> None:
+    def __init__(self, scratch: Path, *, slots: int = 3) -> None:
         self.scratch = scratch
         environment = {**os.environ, "HOLDFAST_SECRET_KEY": "hunter2-hunter2"}
         surroundings = Surroundings(scratch / "worker", WorkerId("w"), environment=environment)
         self._bell = threading.Event()
         book = self.book = ServiceBook()
-        self.attendant = Attendant(book, self._bell.set, monotonic_ms, Meter(reading))
+        self.attendant = Attendant(book, self._bell.set, monotonic_ms, Meter())
         self.commands = CommandExecutor(
             slots, self._bell.set, monotonic_ms, surroundings, companion=self.attendant
         )

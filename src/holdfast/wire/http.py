@@ -25,6 +25,8 @@ from holdfast.wire.target import MSGPACK, Server, target_of
 __all__ = ["MSGPACK", "Http", "Rejected", "Server", "Unreachable", "decoded"]
 
 T = TypeVar("T")
+AnyBody = Struct | Mapping[str, Any]
+"""What is asked for: of a type that both sides know, or a document as somebody wrote it."""
 
 BYTES: Final = "application/octet-stream"
 FIRST_PAUSE_S: Final = 0.05
@@ -67,7 +69,7 @@ class Http:
         return heard.content.decode()
 
     def post(
-        self, path: str, body: Struct | None, kind: type[T], *, key: str = "", **query: Any
+        self, path: str, body: AnyBody | None, kind: type[T], *, key: str = "", **query: Any
     ) -> T:
         """Ask for a change. With a `key` it is repeated until the server has answered; the server
         knows a repeat by it."""
@@ -133,7 +135,7 @@ class Http:
         path: str,
         *,
         params: Mapping[str, Any] | None = None,
-        body: Struct | None = None,
+        body: AnyBody | None = None,
         key: str = "",
         file: tuple[BinaryIO, int] | None = None,
     ) -> Heard:

@@ -5,6 +5,8 @@ again has forgotten them and asks. Only where a ready replica is reached is reco
 under its lease.
 """
 
+from collections.abc import Iterable
+from math import isfinite
 from typing import Final
 
 from msgspec import Struct
@@ -50,3 +52,25 @@ class Sample(Struct, frozen=True, array_like=True, gc=False):
     latency_ms: float | None = None
     ago_ms: int = 0
     problem: str = ""
+
+
+TEXT_MAX: Final = 4_096
+LARGEST: Final = 2**53
+
+
+def servicing_problem(services: Iterable[ServiceNews], samples: Iterable[Sample]) -> str:
+    """What no worker can honestly say, in words; empty where all of it can be true."""
+    for news in services:
+        if news.state not in SERVICE_STATES:
+            return f"services: a state {news.state[:20]!r}; there are {', '.join(SERVICE_STATES)}"
+        texts = (news.address, news.why, *(text for pair in news.ports for text in pair))
+        if sum(map(len, texts)) > TEXT_MAX:
+            return f"services: more than {TEXT_MAX} characters about one replica"
+    for sample in samples:
+        rates = (sample.requests_per_s or 0.0, sample.latency_ms or 0.0)
+        amounts = (sample.cpu_milli, sample.memory_bytes, sample.ago_ms, *rates)
+        if not all(isfinite(amount) and 0 <= amount <= LARGEST for amount in amounts):
+            return "samples: a number here is negative, or larger than anything is"
+        if len(sample.problem) > TEXT_MAX:
+            return f"samples: more than {TEXT_MAX} characters about one replica"
+    return ""

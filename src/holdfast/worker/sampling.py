@@ -1,8 +1,8 @@
 """What replicas take, and what they answer: processor and memory of each with everything it has
 started, and the counters it offers itself.
 
-The counters are read by whoever knows the form (`Reading`); rates are differences between two
-looks, so the first look says nothing of them.
+Rates are differences between two looks, so the first look says nothing of them. What the replica
+was asked by us, probes and these very looks, is left out where its counters tell paths apart.
 """
 
 import os
@@ -11,33 +11,16 @@ from pathlib import Path
 from typing import Final
 
 import psutil
-from msgspec import Struct
 
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Sample
+from holdfast.wire.scraped import Reading, Traffic, read, traffic
+from holdfast.wire.service import HTTP
 from holdfast.worker.probing import Unwell, read_http
 from holdfast.worker.replica import Replica
 
 SAMPLE_MS: Final = 5_000
 SCRAPE_MS: Final = 2_000
-
-
-class Counters(Struct, frozen=True, gc=False):
-    """What a function has counted since it began: requests, and of those whose time it measured
-    how many and how long together. None for what it does not tell."""
-
-    requests: float | None = None
-    measured: float | None = None
-    seconds: float | None = None
-
-
-Reading = Callable[[str], Counters]
-"""Make sense of what a function offers. `ValueError` where that is not possible."""
-
-
-def nothing_read(text: str) -> Counters:
-    """Where nobody knows the form."""
-    raise ValueError("this worker reads no metrics")
 
 
 class Look:
@@ -47,15 +30,18 @@ class Look:
         self.replica = replica
         self.at_ms = now_ms
         self.cpu_s = taken(replica.pid)[0]
-        self.counters: Counters | None = None
-        self.counted_ms = now_ms
+        self.reading: Reading | None = None
+        self.read_ms = now_ms
+        plan = replica.plan
+        asked = {probe.path for _, probe in plan.probes() if probe.kind == HTTP}
+        # A probe of the root asks what everybody asks, and is not told from them.
+        self.own_paths = tuple({plan.metrics, *asked} - {"/"})
 
 
 class Meter:
     """Used by one thread alone."""
 
-    def __init__(self, reading: Reading = nothing_read) -> None:
-        self._reading = reading
+    def __init__(self) -> None:
         self._looks: dict[LeaseId, Look] = {}
 
     def begin(self, replica: Replica, now_ms: int) -> None:
@@ -78,42 +64,24 @@ class Meter:
         look.cpu_s, look.at_ms = cpu_s, now_ms
         if not is_scraped or not look.replica.plan.metrics:
             return Sample(lease_id, cpu_milli, memory_bytes)
-        rate, latency_ms, problem = await self._scrape(look, clock_ms)
-        return Sample(lease_id, cpu_milli, memory_bytes, rate, latency_ms, problem=problem)
-
-    async def _scrape(
-        self, look: Look, clock_ms: Callable[[], int]
-    ) -> tuple[float | None, float | None, str]:
-        replica, plan = look.replica, look.replica.plan
         try:
-            port = replica.port_of(plan.metrics_port)
-            content = await read_http(replica.host, port, plan.metrics, SCRAPE_MS)
-            counters = self._reading(content.decode("utf-8", "replace"))
+            found = await self._scrape(look, clock_ms)
         except (Unwell, ValueError) as error:
-            look.counters = None
-            return None, None, f"metrics: {error}"
-        before, look.counters = look.counters, counters
-        since_ms, look.counted_ms = look.counted_ms, clock_ms()
+            look.reading = None
+            return Sample(lease_id, cpu_milli, memory_bytes, problem=f"metrics: {error}")
+        rate, latency_ms = found.requests_per_s, found.latency_ms
+        return Sample(lease_id, cpu_milli, memory_bytes, rate, latency_ms)
+
+    async def _scrape(self, look: Look, clock_ms: Callable[[], int]) -> Traffic:
+        replica, plan = look.replica, look.replica.plan
+        port = replica.port_of(plan.metrics_port)
+        content = await read_http(replica.host, port, plan.metrics, SCRAPE_MS)
+        reading = read(content.decode("utf-8", "replace"), look.own_paths)
+        before, look.reading = look.reading, reading
+        since_ms, look.read_ms = look.read_ms, clock_ms()
         if before is None:
-            return None, None, ""
-        return *rates(before, counters, look.counted_ms - since_ms), ""
-
-
-def rates(before: Counters, now: Counters, span_ms: int) -> tuple[float | None, float | None]:
-    """Requests a second, and how long one took, in the time between."""
-    requests = grown(before.requests, now.requests)
-    measured = grown(before.measured, now.measured)
-    seconds = grown(before.seconds, now.seconds)
-    rate = None if requests is None or span_ms <= 0 else 1_000 * requests / span_ms
-    is_known = measured is not None and seconds is not None and measured > 0
-    return rate, 1_000 * seconds / measured if is_known and seconds and measured else None
-
-
-def grown(before: float | None, now: float | None) -> float | None:
-    """By how much a counter grew; one that went back began anew."""
-    if before is None or now is None:
-        return None
-    return now - before if now >= before else now
+            return Traffic()
+        return traffic(before, look.reading, look.read_ms - since_ms)
 
 
 def taken(pid: int) -> tuple[float, int]:

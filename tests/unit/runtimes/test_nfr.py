@@ -48,18 +48,18 @@ def stable(target: int, label: str = "WaitStability", for_ms: int = 10 * MINUTE)
     return Stability(target=target, last_change_at=Instant(NOW - for_ms), decision=label)
 
 
-def failed(times: int, cooldown_until: int = NOW) -> Enforced:
+def failed(times: int, cooldown_until: int = NOW, target: int | None = None) -> Enforced:
     return Enforced(
-        failures=times, reason="EnforceConflict", message="who owns it?",
+        target=target, failures=times, reason="EnforceConflict", message="who owns it?",
         cooldown_until=Instant(cooldown_until),
     )  # fmt: skip
 
 
 def judged(
     resource: Resource, *, phase: Phase = Phase.AVAILABLE, observed: Observed | None = None,
-    troubles: tuple[str, ...] = (), **told: int,
+    troubles: tuple[str, ...] = (),
 ) -> NfrJudgement:  # fmt: skip
-    found = observed if observed is not None else observed_at(resource, **told)
+    found = observed if observed is not None else observed_at(resource)
     return judge(resource, phase, found, workloads_of(resource), now=NOW, troubles=troubles)
 
 
@@ -94,9 +94,10 @@ def test_002_89_137_an_enforcement_carries_all_that_the_reducer_records() -> Non
 
 def test_002_91_what_was_enforced_is_not_looked_into_but_compared_with_what_runs() -> None:
     resource = due(enforced={KEY: Enforced(target=4)})
-    assert enforces(judged(resource, hello=4)) == []
-    # Somebody scaled the child by hand: the target is carried out again.
-    assert [found.target for found in enforces(judged(resource, hello=2))] == [4]
+    assert enforces(judged(resource)) == []
+    # Somebody scaled the child by hand: applying the workload brings it back, nothing else.
+    listing = observed_at(a_runtime(ENFORCE, HELLO))
+    assert enforces(judged(resource, observed=listing)) == []
 
 
 def test_each_function_follows_its_own_recommendation_else_that_of_all() -> None:
@@ -123,7 +124,7 @@ def test_002_95_nothing_is_enforced_in_another_mode(mode: Any) -> None:
 def test_a_mode_that_is_taken_back_gives_back_what_was_declared_at_once(mode: Any) -> None:
     enforced = {KEY: Enforced(target=4, cooldown_until=Instant(NOW + MINUTE))}
     resource = due(nfr=replace(ENFORCE, mode=mode), enforced=enforced)
-    (found,) = enforces(judged(resource, hello=4))
+    (found,) = enforces(judged(resource))
     assert (found.target, found.basis) == (None, "reset")
     assert enforces(judged(resource, phase=Phase.DELETING)) == []
 
@@ -144,9 +145,12 @@ def test_a_function_declared_off_is_let_go() -> None:
 
 
 def test_the_last_step_of_a_reset_ends_the_enforcement() -> None:
-    resource = a_runtime(ENFORCE, enforced={KEY: Enforced(target=4)}, stability={KEY: stable(2)})
-    assert [found.target for found in enforces(judged(resource, hello=4))] == [3]
-    (last,) = enforces(judged(resource, hello=3))
+    def silent(target: int) -> Resource:
+        enforced = {KEY: Enforced(target=target)}
+        return a_runtime(ENFORCE, enforced=enforced, stability={KEY: stable(2)})
+
+    assert [found.target for found in enforces(judged(silent(4)))] == [3]
+    (last,) = enforces(judged(silent(3)))
     assert (last.target, last.basis, last.confidence) == (None, "reset", 1.0)
 
 
@@ -167,8 +171,11 @@ def test_only_listed_dimensions_are_enforced() -> None:
     nfr = replace(ENFORCE, dimensions=("memory", "cpu"))
     targets = {f.dimension: f.target for f in enforces(judged(a_runtime(nfr, hello, **status)))}
     assert targets == {"memory": 200, "cpu": 900}
-    # Without a declared request there is nothing to tune.
+    # Without a declared request, or in a template that asks for none, there is nothing to tune.
     assert enforces(judged(a_runtime(nfr, HELLO, **status))) == []
+    resource = a_runtime(nfr, hello, **status)
+    dev = replace(resource, spec=replace(resource.spec, template="dev"))
+    assert enforces(judged(dev)) == []
 
 
 def test_the_data_grid_is_a_component_of_its_own_with_a_quorum() -> None:
@@ -223,7 +230,7 @@ def test_resolution_002_7_what_is_degraded_by_enforcement_is_tried_again() -> No
 
 
 def test_002_88_a_failure_is_over_when_nothing_is_left_to_enforce() -> None:
-    found = judged(due(enforced={KEY: failed(3)}), hello=4)
+    found = judged(due(enforced={KEY: failed(3, target=4)}))
     assert (found.is_enforced, found.degraded_reason) == (True, "")
     off = judged(due(nfr=replace(ENFORCE, mode="observe"), enforced={KEY: failed(3)}))
     assert off.degraded_reason == ""
@@ -284,21 +291,21 @@ def test_002_119_123_an_outcome_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "told", "phase", "is_enforced", "reason"),
+    ("resource", "phase", "is_enforced", "reason"),
     [
-        (due(), 2, Phase.PROGRESSING, False, "Held"),
-        (due(stability={}), 2, Phase.AVAILABLE, False, "WaitStability"),
-        (due(), 2, Phase.AVAILABLE, False, "Applying"),
-        (due(enforced={KEY: failed(0, NOW + 1)}), 2, Phase.AVAILABLE, False, "WaitCooldown"),
-        (due(enforced={KEY: Enforced(target=4)}), 4, Phase.AVAILABLE, True, "Enforced"),
-        (due(enforced={KEY: failed(1)}), 2, Phase.AVAILABLE, False, "EnforceConflict"),
-        (a_runtime(ENFORCE), 2, Phase.AVAILABLE, False, "NoRecommendation"),
+        (due(), Phase.PROGRESSING, False, "Held"),
+        (due(stability={}), Phase.AVAILABLE, False, "WaitStability"),
+        (due(), Phase.AVAILABLE, False, "Applying"),
+        (due(enforced={KEY: failed(0, NOW + 1)}), Phase.AVAILABLE, False, "WaitCooldown"),
+        (due(enforced={KEY: Enforced(target=4)}), Phase.AVAILABLE, True, "Enforced"),
+        (due(enforced={KEY: failed(1)}), Phase.AVAILABLE, False, "EnforceConflict"),
+        (a_runtime(ENFORCE), Phase.AVAILABLE, False, "NoRecommendation"),
     ],
 )
 def test_002_112_to_115_nfr_enforced_says_whether_the_latest_is_applied(
-    resource: Resource, told: int, phase: Phase, is_enforced: bool, reason: str
+    resource: Resource, phase: Phase, is_enforced: bool, reason: str
 ) -> None:
-    found = judged(resource, phase=phase, hello=told)
+    found = judged(resource, phase=phase)
     assert (found.is_enforced, found.reason) == (is_enforced, reason)
     assert found.message
 
@@ -319,14 +326,14 @@ def test_resolution_002_21_waits_and_the_end_of_a_recommendation_have_their_time
     assert waiting.requeue_after_ms == ENFORCE.stability - MINUTE
     cooling = judged(due(enforced={KEY: Enforced(cooldown_until=Instant(NOW + 7))}))
     assert cooling.requeue_after_ms == 7
-    settled = judged(due(enforced={KEY: Enforced(target=4)}), hello=4)
+    settled = judged(due(enforced={KEY: Enforced(target=4)}))
     assert settled.requeue_after_ms == ENFORCE.stale_after + 1
     assert judged(a_runtime(ENFORCE)).requeue_after_ms is None
 
 
 def test_a_look_that_changes_nothing_asks_for_nothing_to_be_written() -> None:
     resource = due(enforced={KEY: Enforced(target=4)})
-    first = judged(resource, hello=4)
-    second = judged(due(stability=first.stability, enforced={KEY: Enforced(target=4)}), hello=4)
+    first = judged(resource)
+    second = judged(due(stability=first.stability, enforced={KEY: Enforced(target=4)}))
     assert first == second
     assert second.actions == ()

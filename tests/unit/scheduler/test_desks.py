@@ -130,10 +130,10 @@ def test_workers_that_take_nothing_are_told_by_why(standing: str, command: str) 
 
 
 def test_the_worker_that_failed_it_is_avoided() -> None:
-    avoided = only(here(avoid="w1"))
+    avoided = only(here(avoid=frozenset({"w1"})))
     assert (avoided.code, avoided.workers) == ("workers_avoided", ("w1",))
-    assert only(here(avoid="w1", desks=(ROOMY, a_desk("w3")))).code == "in_line"
-    busy, avoided = explain(here(avoid="w1", desks=(ROOMY, FULL)))
+    assert only(here(avoid=frozenset({"w1"}), desks=(ROOMY, a_desk("w3")))).code == "in_line"
+    busy, avoided = explain(here(avoid=frozenset({"w1"}), desks=(ROOMY, FULL)))
     assert (busy.code, avoided.code) == ("workers_busy", "workers_avoided")
 
 
@@ -169,7 +169,7 @@ def test_a_worker_is_told_with_everything_that_stands_against_the_task_there() -
         a_desk("b", zone="east", gpus=1),
         a_desk("c", zone="east", gpus=1, slots=0),
     )
-    assert dict(standing_of(here(spec=spec, desks=desks, avoid="b"))) == {
+    assert dict(standing_of(here(spec=spec, desks=desks, avoid=frozenset({"b"})))) == {
         "a": (
             "zone == east does not hold", "it has 0 gpus, not 1 gpu",
             "it needs 1 cpu, and 0.4 cpus is free",

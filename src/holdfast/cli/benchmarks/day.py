@@ -27,7 +27,8 @@ from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.scheduler.aging import Aging
 from holdfast.scheduler.ledger import Ledger
-from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.outlook import Outlook
+from holdfast.scheduler.plan import plan
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
 from holdfast.scheduler.shares import Shares
 

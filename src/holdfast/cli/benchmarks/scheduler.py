@@ -32,7 +32,8 @@ from holdfast.core.shape import Shape, shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.scheduler.ledger import UNBOUNDED, Ledger
-from holdfast.scheduler.plan import Outlook, plan
+from holdfast.scheduler.outlook import Outlook
+from holdfast.scheduler.plan import plan
 from holdfast.scheduler.seats import Amounts, Seat, Slot, seat_of
 from holdfast.scheduler.shares import Shares
 

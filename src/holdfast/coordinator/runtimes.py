@@ -1,0 +1,96 @@
+"""What people ask of class runtimes: the command that declares one, what it would change, views.
+
+A runtime is kept as bytes that only its own room reads. Reading many takes a while, so that views
+are made of copies, aside from whoever owns the state.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct, structs
+
+from holdfast.coordinator.views import View, Wall, rfc3339
+from holdfast.core import commands_resources as r
+from holdfast.core import events as e
+from holdfast.core.decide.resources import put
+from holdfast.core.decision import Reason, Refused
+from holdfast.core.events import AnyEvent
+from holdfast.core.ids import Instant, Position
+from holdfast.core.resource import Resource
+from holdfast.core.state import State
+from holdfast.runtimes.documents import resource_document
+from holdfast.runtimes.kept import read_resource
+from holdfast.runtimes.manifest import ClassRuntime, decode_stored, encode, told
+from holdfast.runtimes.resource import KIND
+
+CREATED: Final = "created"
+CONFIGURED: Final = "configured"
+UNCHANGED: Final = "unchanged"
+DELETING: Final = "deleting"
+DELETED: Final = "deleted"
+
+
+class Foreseen(Struct, frozen=True):
+    """What a declaration would change: the spec that holds, None where there is none, and the
+    one that would."""
+
+    change: str
+    before: View | None
+    after: View
+
+
+def declaring(runtime: ClassRuntime) -> r.PutResource:
+    """The command that makes or replaces a runtime."""
+    expects = None if runtime.expects is None else Position(runtime.expects)
+    return r.PutResource(kind=KIND, name=runtime.name, spec=encode(runtime.spec), expects=expects)
+
+
+def deleting(name: str) -> r.MarkResourceDeleted:
+    """The command that has a runtime taken down."""
+    return r.MarkResourceDeleted(kind=KIND, name=name)
+
+
+def foreseen(state: State, runtime: ClassRuntime, now: Instant) -> Foreseen | Refused:
+    """What declaring it would come to. Nothing is recorded."""
+    command = declaring(runtime)
+    decision = put(state, command, now)
+    if isinstance(decision, Refused):
+        return decision
+    known = state.resources.get((KIND, runtime.name))
+    before = None if known is None else told(decode_stored(known.spec))
+    return Foreseen(change_of(decision.events), before, told(runtime.spec))
+
+
+def change_of(events: Iterable[AnyEvent]) -> str:
+    """What a record did to a runtime that was declared, or that shall go."""
+    for event in events:
+        if isinstance(event, e.ResourcePut):
+            return CREATED if event.generation == 1 else CONFIGURED
+        if isinstance(event, e.ResourceRemoved):
+            return DELETED
+    return UNCHANGED
+
+
+def copies(state: State) -> list[Resource]:
+    """Every runtime as it stands, by name; what happens to it later does not show in the copy."""
+    known = sorted(name for kind, name in state.resources if kind == KIND)
+    return [copied(state, name) for name in known]
+
+
+def copied(state: State, name: str) -> Resource:
+    return structs.replace(state.resources[(KIND, name)])
+
+
+def version_of(state: State, name: str) -> int:
+    """The position of the last change of a runtime; zero where there is none."""
+    known = state.resources.get((KIND, name))
+    return 0 if known is None else int(known.version)
+
+
+def no_runtime(name: str) -> Refused:
+    return Refused(Reason.NOT_FOUND, f"there is no runtime {name[:200]}")
+
+
+def runtime_view(kept: Resource, wall: Wall) -> View:
+    """A runtime as it is shown and can be applied again."""
+    return resource_document(read_resource(kept), lambda at: rfc3339(wall(at)))
