@@ -31,14 +31,10 @@ class Judged(Struct, frozen=True, gc=False):
 
 
 class Missing(Struct, frozen=True, gc=False):
-    """A child that should be there."""
+    """A child that should be there. `name` is how it is told: `Deployment/greeter--hello`."""
 
-    kind: ManagedKind
+    name: str
     workload: Workload
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind}/{self.workload.name}"
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -136,7 +132,7 @@ def _judge(
             continue
         child = children.get(workload.name)
         if child is None:
-            lost = Missing(kind, workload)
+            lost = Missing(f"{kind.value}/{workload.name}", workload)
             missing.append(lost)
             told = reasons.message_of(reasons.CHILD_MISSING, child=lost.name)
             worst = worst or ReadinessResult(False, reasons.CHILD_MISSING, told)
@@ -170,10 +166,8 @@ def _orphans(workloads: tuple[Workload, ...], known: Children) -> tuple[Resource
     for workload in workloads:
         for kind in (*workload.kinds, *workload.attendants):
             owned.setdefault(kind, set()).add(workload.name)
-    nobody: set[str] = set()
     return tuple(
         ResourceRef(kind, name)
         for kind, children in known.items()
-        for name in children
-        if name not in owned.get(kind, nobody)
+        for name in sorted(children.keys() - owned.get(kind, ()))
     )
