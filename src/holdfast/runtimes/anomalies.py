@@ -141,7 +141,7 @@ def _judge(
         result = rules[kind].evaluator(workload, child, observed)
         if not result.is_ready:
             worst = worst or result
-    for kind in workload.attendants:
+    for kind in workload.companions:
         child = known.get(kind, {}).get(workload.name)
         if child is None:
             continue
@@ -164,7 +164,7 @@ def _orphans(workloads: tuple[Workload, ...], known: Children) -> tuple[Resource
     asking again does no harm."""
     owned: dict[ManagedKind, set[str]] = {}
     for workload in workloads:
-        for kind in (*workload.kinds, *workload.attendants):
+        for kind in (*workload.kinds, *workload.companions):
             owned.setdefault(kind, set()).add(workload.name)
     return tuple(
         ResourceRef(kind, name)

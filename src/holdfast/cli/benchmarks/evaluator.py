@@ -88,7 +88,7 @@ def _up(workloads: tuple[Workload, ...]) -> Observed:
     """Every child there, every replica ready."""
     found: dict[ManagedKind, list[Child]] = {kind: [] for kind in ManagedKind}
     for workload in workloads:
-        for kind in (*workload.kinds, *workload.attendants):
+        for kind in (*workload.kinds, *workload.companions):
             found[kind].append(
                 Child(
                     kind=kind, name=workload.name, owner="measured",
