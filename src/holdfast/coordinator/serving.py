@@ -134,9 +134,8 @@ class Served:
             unplaced=Unplaced(self.coordinator, self.exchanges),
         )
         self.stalls = Stalls(self.coordinator, self.exchanges, settings)
-        self.reconciling = Reconciling(
-            self.coordinator, self.exchanges, taken.recent, ask=Asker(self.engine.post).ask
-        )
+        ask = Asker(self.engine.post).ask
+        self.reconciling = Reconciling(self.coordinator, self.exchanges, taken.recent, ask=ask)
         self._taken = taken
         self.engine.hooks.extend(self._hooks())
 
