@@ -23,8 +23,8 @@ LINE_COLUMNS_MAX = 100
 # The only files that live beside the rooms, and the only families one level below them.
 TOP_FILES = {"__init__.py", "__init__.pyi", "__main__.py", "errors.py", "version.py"}
 FAMILIES = {
-    *("cli/benchmarks", "core/decide", "runtimes/templates", "testing/rehearsal", "testing/sim"),
-    "worker/sinks",
+    *("cli/benchmarks", "coordinator/reconciling", "core/decide", "runtimes/templates"),
+    *("testing/rehearsal", "testing/sim", "worker/sinks"),
 }
 
 EMPTY_MODULE_NAMES = {

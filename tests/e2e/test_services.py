@@ -3,8 +3,6 @@ killed, and leave nothing."""
 
 import os
 import signal
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,34 +11,30 @@ import psutil
 import pytest
 
 from holdfast.core.ids import LeaseId
-from holdfast.testing.service_stage import ServiceStage
+from holdfast.testing.service_stage import FOREVER, SERVE, TALK, ServiceStage
 from holdfast.wire.service import Probe
+from holdfast.worker import attendant
 
-SERVE = """
+COUNTING = """
 import http.server, os
-at = ('127.0.0.1', int(os.environ['PORT']))
-http.server.ThreadingHTTPServer(at, http.server.SimpleHTTPRequestHandler).serve_forever()
-"""
 
-# Says its number to whoever connects.
-TALK = """
-import os, socket, sys
-line = socket.create_server(('127.0.0.1', int(os.environ['PORT'])))
-print(os.getpid(), flush=True)
-while True:
-    line.accept()[0].sendall(str(os.getpid()).encode())
-"""
-FOREVER = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
-DEAF = """
-import os, signal, subprocess, sys
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'],
-                         start_new_session=True)
-print(os.getpid(), child.pid, flush=True)
-while True:
-    signal.pause()
-"""
+class Handler(http.server.BaseHTTPRequestHandler):
+    looks = 0
+    def do_GET(self):
+        Handler.looks += 1
+        told = (
+            f'http_requests_total{{path="/"}} {1_000 * Handler.looks}\\n'
+            f'http_requests_total{{path="/metrics"}} {10**9 * Handler.looks}\\n'
+            f'http_request_duration_seconds_count {1_000 * Handler.looks}\\n'
+            f'http_request_duration_seconds_sum {20 * Handler.looks}\\n'
+        ).encode()
+        self.send_response(200)
+        self.send_header('content-length', str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
 
+http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), Handler).serve_forever()
+"""
 UP = Probe(kind="tcp", failures=1_000)
 
 
@@ -250,126 +244,50 @@ def test_an_exec_probe_that_takes_too_long_is_ended_with_all_it_started(
     stage.until(lambda: all(map(is_gone, pids)))
 
 
-# Ends.
+# What they take.
 
 
-def test_a_replica_that_is_stopped_may_end_in_its_own_way(
-    stage: ServiceStage, tmp_path: Path
+@pytest.mark.slow
+def test_processor_and_memory_are_those_of_all_that_a_replica_started(
+    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parting = tmp_path / "parting"
-    code = (
-        "import pathlib, signal, sys\n"
-        f"def bye(*_): pathlib.Path({str(parting)!r}).touch(); sys.exit()\n"
-        "signal.signal(signal.SIGTERM, bye)\nprint('up', flush=True)\nsignal.pause()"
-    )
-    lease = stage.python(code, ports=(), grace_ms=60_000)
-    stage.until(lambda: "up" in stage.output(lease))
-    stage.stop(lease)
-    stage.until(lambda: not stage.commands.holds(0) and not stage.agent.executor.lingering())
-    assert parting.exists()
-    assert (stage.failed, stage.released) == ([], [])
+    monkeypatch.setattr(attendant, "SAMPLE_MS", 200)
+    burn = "held = bytearray(50_000_000)\nwhile True: pass"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
+    lease = stage.python(code, ports=())
+    stage.until(lambda: any(each.memory_bytes > 50_000_000 for each in stage.samples))
+    stage.until(lambda: any(each.cpu_milli > 100 for each in stage.samples))
+    assert {each.lease_id for each in stage.samples} == {lease}
+    assert {each.problem for each in stage.samples} == {""}
 
 
-def test_one_that_ignores_the_signal_is_killed_after_its_grace_with_all_it_started(
-    stage: ServiceStage,
+def test_counters_are_scraped_where_somebody_asked_for_it_and_only_there(
+    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = stage.python(DEAF, ports=(), grace_ms=50)
-    stage.until(lambda: len(stage.pids(lease)) == 2)
-    stage.stop(lease)
-    stage.until(lambda: all(map(is_gone, stage.pids(lease))))
-    stage.until(lambda: not stage.commands.holds(0))
-    assert (stage.failed, stage.released) == ([], [])
-
-
-@pytest.mark.parametrize("how", ["operator", "leaving"])
-def test_a_worker_that_is_left_tells_that_it_is_stopping_before_it_stops(
-    stage: ServiceStage, how: str
-) -> None:
-    lease = stage.python(TALK)
+    monkeypatch.setattr(attendant, "SAMPLE_MS", 50)
+    lease = stage.python(COUNTING, metrics="/metrics")
     stage.until_state(lease, "ready")
-    stage.is_drained = how == "operator"
-    if how == "leaving":
-        stage.agent.drain()
-    stage.agent.speak_up()
-    pid = int(stage.ask(lease))
-    while stage.states(lease)[-1] != "stopping":
-        # It was told within this exchange, and is not asked to end before that was answered.
-        assert psutil.pid_exists(pid)
-        stage.turn()
-    stage.until(lambda: bool(stage.released))
-    assert [(back.lease_id, back.started) for back in stage.released] == [(lease, True)]
-    assert is_gone(pid)
-    assert stage.failed == []
+    stage.until(lambda: len(stage.samples) > 1)
+    assert {each.requests_per_s for each in stage.samples} == {None}
+    stage.scrapes = [lease]
+    stage.until(lambda: stage.samples[-1].requests_per_s is not None)
+    # It says itself how often it was looked at: a thousand requests of 20 ms for every look.
+    assert 1_000 < stage.samples[-1].requests_per_s < 1_000_000
+    assert stage.samples[-1].latency_ms == pytest.approx(20)
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_left_while_nobody_listens_ends_what_it_has_all_the_same(
-    stage: ServiceStage,
+def test_metrics_that_cannot_be_read_are_told_and_cost_nothing_else(
+    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = stage.python(FOREVER, ports=())
+    monkeypatch.setattr(attendant, "SAMPLE_MS", 50)
+    lease = stage.python(SERVE, metrics="/nowhere")
     stage.until_state(lease, "ready")
-    stage.until(lambda: bool(stage.pids(lease)))
-    stage.is_away = True
-    stage.agent.drain()
-    (pid,) = stage.pids(lease)
-    stage.until(lambda: is_gone(pid))
-    stage.come_back()
-    stage.until(lambda: bool(stage.released))
-
-
-@pytest.mark.slow
-def test_a_desk_that_comes_back_and_asks_hears_of_everything_and_nothing_was_restarted(
-    stage: ServiceStage,
-) -> None:
-    up = stage.python(TALK, slot=0)
-    down = stage.python(FOREVER, slot=1)
-    stage.until_state(up, "ready")
-    stage.until(lambda: bool(stage.states(down)))
-    pid = stage.ask(up)
-    stage.is_away = True
-    stage.agent.speak_up()
-    stage.turn()
-    stage.heard.clear()
-    stage.asks_who = True
-    stage.come_back()
-    stage.until(lambda: stage.states(up) == ["ready"] and "starting" in stage.states(down))
-    assert stage.ask(up) == pid
-    assert set(stage.held) == {up, down}
-
-
-@pytest.mark.slow
-def test_the_ports_of_those_that_live_are_never_given_again(stage: ServiceStage) -> None:
-    leases = [stage.python(FOREVER, slot=slot) for slot in range(3)]
-    stage.until(lambda: all(stage.states(lease) for lease in leases))
-    assert len({stage.addresses[lease] for lease in leases}) == 3
-
-
-def test_a_worker_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
-    """Not the replica, nor what it started, nor a probe that is under way."""
-    told = tmp_path / "probe"
-    program = f"""
-from pathlib import Path
-from holdfast.testing.service_stage import ServiceStage
-from holdfast.wire.service import Probe
-
-stage = ServiceStage(Path({str(tmp_path / "there")!r}))
-asks = "echo $$ > {told}.new; mv {told}.new {told}; sleep 1000"
-probe = Probe(kind="exec", argv=("sh", "-c", asks), timeout_ms=1_000_000)
-lease = stage.python({DEAF!r}, ready=probe)
-stage.until(lambda: len(stage.pids(lease)) == 2 and Path({str(told)!r}).exists())
-print(*stage.pids(lease), flush=True)
-stage.until(lambda: False)
-"""
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
-    ) as worker:
-        assert worker.stdout is not None
-        pids = [int(word) for word in worker.stdout.readline().split()]
-        pids.append(int(told.read_text()))
-        assert len(pids) == 3
-        worker.kill()
-    for pid in pids:
-        _until_gone(pid)
+    stage.scrapes = [lease]
+    stage.until(lambda: bool(stage.samples) and stage.samples[-1].problem != "")
+    assert stage.samples[-1].problem == "metrics: http /nowhere answered 404"
+    assert stage.samples[-1].memory_bytes > 0
+    assert stage.states(lease)[-1] == "ready"
 
 
 def _ours(lease: LeaseId) -> list[psutil.Process]:
@@ -383,10 +301,3 @@ def _ours(lease: LeaseId) -> list[psutil.Process]:
         if environment.get("HOLDFAST_LEASE_ID") == str(lease):
             found.append(child)
     return found
-
-
-def _until_gone(pid: int) -> None:
-    try:
-        psutil.Process(pid).wait(60)
-    except psutil.NoSuchProcess:
-        return

@@ -81,6 +81,8 @@ class Coordinator:
         self.watchers = Watchers(state)
         # Where nobody draws curves of it, nothing is measured.
         self.measured: Measured | None = None
+        # Whoever acts on what becomes true, where anybody does.
+        self.attention: Callable[[Record], None] | None = None
         self.refusing = Refusing(state, clock)
         # What happened and is not worth a record: lost with the process.
         self.notices: deque[tuple[Instant, Action]] = deque(maxlen=NOTICES_KEPT)
@@ -206,6 +208,8 @@ class Coordinator:
         self.watchers.note(position, record)
         if self.measured is not None:
             self.measured.note(position, record)
+        if self.attention is not None:
+            self.attention(record)
 
     def answer(self, send: Callable[[], None], fail: Callable[[Exception], None]) -> None:
         """Let `send` go out once everything memory knows now is on disk; `fail` if it never is."""

@@ -22,7 +22,9 @@ from holdfast.core.task import FRESH, STATE_OF_CELL, TaskState
 TASKS_NAMED: Final = 1_000
 """So many tasks of one job are told one by one; all of them are counted."""
 
-NAMED: Final = ("schedules", "limits", "circuits", "queues", "tokens", "effects", "workers")
+NAMED: Final = (
+    "schedules", "limits", "resources", "circuits", "queues", "tokens", "effects", "workers",
+)  # fmt: skip
 """Tables whose rows are compared field by field."""
 
 ABSENT: Final = "-"

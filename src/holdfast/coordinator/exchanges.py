@@ -128,9 +128,7 @@ class Exchanges:
         self._miss(worker)
         self.deliveries.hear(worker, exchange)
         worker.note_progress(exchange.progress)
-        if exchange.services or exchange.samples:
-            self.servicing.hear(worker, exchange.services)
-            self.servicing.note(worker, exchange.samples)
+        self.servicing.take(worker, exchange)
         if exchange.leftovers:
             worker.removable = removable(self._coordinator.state, exchange.leftovers)
         if worker.has_left:

@@ -186,6 +186,13 @@ def limit_rows(reading: Reading) -> Iterator[Row]:
         yield (*(view[name] for name in names), _json(view["resources"]))
 
 
+def resource_rows(reading: Reading) -> Iterator[Row]:
+    for known in reading.state.resources.values():
+        sizes = (len(known.spec), len(known.status), _json(list(known.finalizers)))
+        times = (time_of(known.created_at, reading.wall), time_of(known.deleted_at, reading.wall))
+        yield known.kind, known.name, known.generation, int(known.version), *sizes, *times
+
+
 def circuit_rows(reading: Reading) -> Iterator[Row]:
     names = ("id", "kind", "name", "state", "failures", "cooldown_ms", "since", "until", "cause")
     for view in circuit_views(reading.state, reading.wall):

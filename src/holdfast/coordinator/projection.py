@@ -255,6 +255,23 @@ TABLES: Final = (
         now.limit_rows,
     ),
     Table(
+        "resources",
+        "What somebody declared. What is inside is not read here.",
+        ("kind", "name"),
+        (
+            _text("kind", "What it is."),
+            _text("name", "Which."),
+            _number("generation", "How many specs it has had."),
+            _number("version", "The position of its last change."),
+            _number("spec_bytes", "The size of its spec."),
+            _number("status_bytes", "The size of its status."),
+            _text("finalizers", "Who has to clean up before it may go: a JSON array."),
+            _text("created_at", "When it was declared."),
+            _text("deleted_at", "When its deletion was asked for."),
+        ),
+        now.resource_rows,
+    ),
+    Table(
         "circuits",
         "Functions and sinks that something is held against.",
         ("id",),

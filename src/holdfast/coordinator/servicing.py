@@ -19,7 +19,11 @@ from holdfast.core.ids import Index, Instant, JobId, LeaseId, WorkerId
 from holdfast.core.job import Job
 from holdfast.core.service import service_name
 from holdfast.core.task import Task
+from holdfast.wire.exchange import Exchange, Failed
 from holdfast.wire.servicing import READY, Sample, ServiceNews
+
+ERROR_MOST: Final = 4_096
+"""So much of what a worker says about an end is kept; the log has all of it."""
 
 SAMPLES_KEPT: Final = 24
 """Of each replica: two minutes of them, where one comes every five seconds."""
@@ -28,6 +32,8 @@ SAMPLES_KEPT: Final = 24
 class ReplicaStanding(Struct, frozen=True):
     """How a replica stands as its worker told it last, and since when it does."""
 
+    job_id: JobId
+    index: Index
     news: ServiceNews
     since: Instant
 
@@ -41,6 +47,14 @@ class ReplicaStanding(Struct, frozen=True):
         if self.is_ready and self.news.address:
             return f"ready at {self.news.address}"
         return f"{self.news.state}: {self.news.why}" if self.news.why else self.news.state
+
+
+class Fall(Struct, frozen=True):
+    """How a replica ended by itself the last time, in the words of its worker."""
+
+    error: str
+    exit_code: int | None
+    at: Instant
 
 
 class Sampled(Struct, frozen=True):
@@ -70,11 +84,30 @@ class Servicing:
         self._tell = tell
         self._standing: dict[LeaseId, ReplicaStanding] = {}
         self._samples: dict[LeaseId, deque[Sampled]] = {}
+        self._falls: dict[tuple[JobId, Index], Fall] = {}
         # The jobs whose replicas are to read their own metrics, and those that were told so.
         self._scraped: dict[JobId, None] = {}
         self._ordered: dict[LeaseId, None] = {}
 
-    def hear(self, worker: Worker, told: Iterable[ServiceNews]) -> None:
+    def take(self, worker: Worker, exchange: Exchange) -> None:
+        """What a message says about services, after what it reports was judged."""
+        if exchange.failed:
+            self._note_falls(exchange.failed)
+        if exchange.services:
+            self._hear(worker, exchange.services)
+        if exchange.samples:
+            self._note(worker, exchange.samples)
+
+    def _note_falls(self, told: Iterable[Failed]) -> None:
+        now, jobs = self._coordinator.now(), self._coordinator.state.jobs
+        for failed in told:
+            job = jobs.get(failed.job_id)
+            if job is not None and job.service is not None:
+                fall = Fall(failed.error[:ERROR_MOST], failed.exit_code, now)
+                self._falls[failed.job_id, failed.index] = fall
+                self.on_change(failed.job_id)
+
+    def _hear(self, worker: Worker, told: Iterable[ServiceNews]) -> None:
         """How replicas stand. What is not held there any more, or is no service, says nothing."""
         now = self._coordinator.now()
         for news in told:
@@ -85,12 +118,13 @@ class Servicing:
             if known is None or known.news != news:
                 is_same = known is not None and known.news.state == news.state
                 since = known.since if known is not None and is_same else now
-                self._standing[news.lease_id] = ReplicaStanding(news, since)
+                standing = ReplicaStanding(task.job_id, task.index, news, since)
+                self._standing[news.lease_id] = standing
             self._follow(task, news)
             if known is None or known.news != news:
                 self.on_change(task.job_id)
 
-    def note(self, worker: Worker, told: Iterable[Sample]) -> None:
+    def _note(self, worker: Worker, told: Iterable[Sample]) -> None:
         """What replicas take."""
         now = self._coordinator.now()
         for sample in told:
@@ -105,6 +139,22 @@ class Servicing:
     def samples(self, lease_id: LeaseId) -> tuple[Sampled, ...]:
         """The latest samples of a replica, the oldest first."""
         return tuple(self._samples.get(lease_id, ()))
+
+    def last_fall(self, job_id: JobId, index: Index) -> Fall | None:
+        """How a replica ended by itself the last time, as long as this process remembers; the log
+        has it at the end of the task's last attempt."""
+        return self._falls.get((job_id, index))
+
+    def still_ending(self, job_id: JobId) -> tuple[LeaseId, ...]:
+        """Replicas of a service that are over and that their workers still name: their processes
+        have not ended. What was over before this process began is not known here."""
+        live = self._live()
+        named = self._named()
+        return tuple(
+            lease_id
+            for lease_id, standing in self._standing.items()
+            if standing.job_id == job_id and lease_id not in live and lease_id in named
+        )
 
     def scrape(self, job_id: JobId) -> None:
         """Have the replicas of a service, also those to come, read their own metrics. Forgotten
@@ -134,17 +184,31 @@ class Servicing:
 
     def sweep(self) -> None:
         """Let go of what is over, and make good what could not be recorded at the time."""
-        state = self._coordinator.state
-        live = {
-            lease_id: task for holder in state.holders.values()
-            for lease_id, task in holder.leases.items()
-        } if self._standing or self._samples or self._ordered else {}  # fmt: skip
-        self._standing = {k: v for k, v in self._standing.items() if k in live}
+        if not (self._standing or self._samples or self._ordered or self._falls or self._scraped):
+            return
+        state, live, named = self._coordinator.state, self._live(), self._named()
+        self._standing = {k: v for k, v in self._standing.items() if k in live or k in named}
         self._samples = {k: v for k, v in self._samples.items() if k in live}
         self._ordered = {k: v for k, v in self._ordered.items() if k in live}
         self._scraped = {k: v for k, v in self._scraped.items() if k in state.jobs}
+        self._falls = {
+            (job_id, index): fall for (job_id, index), fall in self._falls.items()
+            if (job := state.jobs.get(job_id)) is not None and job.service is not None
+            and index in job.service.replicas
+        }  # fmt: skip
         for lease_id, standing in self._standing.items():
-            self._follow(live[lease_id], standing.news)
+            if lease_id in live:
+                self._follow(live[lease_id], standing.news)
+
+    def _live(self) -> dict[LeaseId, Task]:
+        holders = self._coordinator.state.holders.values()
+        return {lease: task for holder in holders for lease, task in holder.leases.items()}
+
+    def _named(self) -> set[LeaseId]:
+        """The leases that workers name, whether they are over or not."""
+        workers = [worker for worker in self._workers.values() if not worker.has_left]
+        lingering = {each.lease_id for worker in workers for each in worker.lingering}
+        return lingering.union(*(worker.held for worker in workers))
 
     def view(self, job: Job, index: Index, wall: Wall) -> View | None:
         """A replica as it is shown: what is recorded of it, and how it stands."""

@@ -22,6 +22,7 @@ from holdfast.coordinator.ports import Faults, NoFaults
 from holdfast.coordinator.presence import Presence
 from holdfast.coordinator.promise import Listener
 from holdfast.coordinator.reception import Reception
+from holdfast.coordinator.reconciling.hook import Reconciling
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.room import Room, space_of
 from holdfast.coordinator.settings import Settings
@@ -132,6 +133,7 @@ class Served:
             unplaced=Unplaced(self.coordinator, self.exchanges),
         )
         self.stalls = Stalls(self.coordinator, self.exchanges, settings)
+        self.reconciling = Reconciling(self.coordinator, self.exchanges, taken.recent)
         self._taken = taken
         self.engine.hooks.extend(self._hooks())
 
@@ -143,6 +145,7 @@ class Served:
         yield Clockwork(self.coordinator)
         yield FleetNotes(self.log.path, self.coordinator, self.exchanges)
         yield self._parking
+        yield self.reconciling
         yield Rounds(self.coordinator, self.exchanges)
         yield PaceNotes(self.log.path, self.coordinator, self.exchanges.placement)
         yield self.snapshotter

@@ -21,6 +21,7 @@ def tally(state: State) -> dict[str, int]:
         "tokens": len(state.tokens),
         "schedules": len(state.schedules),
         "circuits": len(state.circuits),
+        "resources": len(state.resources),
         "cordoned": len(state.cordoned),
         "limits": len(state.limits),
     }

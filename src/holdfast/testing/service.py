@@ -13,6 +13,7 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.placement import MOST_PICKS
 from holdfast.coordinator.ports import Clock, Dice
+from holdfast.coordinator.reconciling.hook import Reconciling
 from holdfast.coordinator.recovery import opening, recover
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.settings import Settings
@@ -51,6 +52,7 @@ class Service:
         most_picks: int = MOST_PICKS,
         results: Results | None = None,
         settings: Settings | None = None,
+        runtimes: bool = False,
     ) -> None:
         self.clock = clock
         self.dice = dice
@@ -61,6 +63,8 @@ class Service:
         self.most_picks = most_picks
         self.results = results
         self.settings = settings or Settings()
+        self.runtimes = runtimes
+        self.reconciling: Reconciling | None = None
         self.writing = False
         self.log = MemoryLog()
         self.watch = Watch()
@@ -115,7 +119,8 @@ class Service:
         return Instant(min((due for due in dues if due != NEVER), default=NEVER))
 
     def _hooks(self) -> tuple[Hook, ...]:
-        return (self._ticker, self.stalls, self._clockwork, self._rounds)
+        runtimes = () if self.reconciling is None else (self.reconciling,)
+        return (self._ticker, self.stalls, self._clockwork, *runtimes, self._rounds)
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -193,6 +198,8 @@ class Service:
         self.stalls = Stalls(self.coordinator, self.exchanges, self.settings)
         self._clockwork = Clockwork(self.coordinator)
         self._rounds = Rounds(self.coordinator, self.exchanges)
+        if self.runtimes:
+            self.reconciling = Reconciling(self.coordinator, self.exchanges, self.record)
         command = opening(self.log.log_id, self.log.epoch, 0, self.term_ms)
         self.do(command, actor="coordinator")
         batch = self.coordinator.take_batch()

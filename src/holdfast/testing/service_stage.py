@@ -37,6 +37,31 @@ PATIENCE_S: Final = 60
 PYTHON: Final = sys.executable
 HERE: Final = "127.0.0.1"
 
+SERVE: Final = """
+import http.server, os
+at = ('127.0.0.1', int(os.environ['PORT']))
+http.server.ThreadingHTTPServer(at, http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+# Says its number to whoever connects.
+TALK: Final = """
+import os, socket, sys
+line = socket.create_server(('127.0.0.1', int(os.environ['PORT'])))
+print(os.getpid(), flush=True)
+while True:
+    line.accept()[0].sendall(str(os.getpid()).encode())
+"""
+FOREVER: Final = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
+DEAF: Final = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'],
+                         start_new_session=True)
+print(os.getpid(), child.pid, flush=True)
+while True:
+    signal.pause()
+"""
+
 
 def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000

@@ -206,8 +206,6 @@ class Agent:
             self._leave_log(reply.log_id, now_ms)
         if reply.recalls:
             self.executor.recall(frozenset(reply.recalls))
-        if reply.scrapes:
-            self.services.scrape(reply.scrapes)
         if self._authority.term_ms:
             self._say_how_long(reply.runs)
         self.parcels.take_up(reply.parcels, may_start=not self._takes_nothing())
@@ -216,6 +214,8 @@ class Agent:
             self.executor.assign(run)
         for run in reply.runs:
             self._take_up(run, may_start=may_start)
+        if reply.scrapes:
+            self.services.scrape(lease_id for lease_id in reply.scrapes if lease_id in self._held)
 
     def _leave_log(self, other: str, now_ms: int) -> None:
         """Another log answers, which knows nothing of what we have: all of it is lost."""

@@ -1,8 +1,8 @@
 """What replicas take, and what they answer: processor and memory of each with everything it has
 started, and the counters it offers itself.
 
-Which counters are understood is told in `wire/scraped.py`. Rates are differences between two looks,
-so the first look says nothing of them.
+Rates are differences between two looks, so the first look says nothing of them. What the replica
+was asked by us, probes and these very looks, is left out where its counters tell paths apart.
 """
 
 import os
@@ -15,6 +15,7 @@ import psutil
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Sample
 from holdfast.wire.scraped import Reading, Traffic, read, traffic
+from holdfast.wire.service import HTTP
 from holdfast.worker.probing import Unwell, read_http
 from holdfast.worker.replica import Replica
 
@@ -29,8 +30,12 @@ class Look:
         self.replica = replica
         self.at_ms = now_ms
         self.cpu_s = taken(replica.pid)[0]
-        self.counters: Reading | None = None
-        self.counted_ms = now_ms
+        self.reading: Reading | None = None
+        self.read_ms = now_ms
+        plan = replica.plan
+        asked = {probe.path for _, probe in plan.probes() if probe.kind == HTTP}
+        # A probe of the root asks what everybody asks, and is not told from them.
+        self.own_paths = tuple({plan.metrics, *asked} - {"/"})
 
 
 class Meter:
@@ -59,30 +64,24 @@ class Meter:
         look.cpu_s, look.at_ms = cpu_s, now_ms
         if not is_scraped or not look.replica.plan.metrics:
             return Sample(lease_id, cpu_milli, memory_bytes)
-        told, problem = await self._scrape(look, clock_ms)
-        return Sample(
-            lease_id,
-            cpu_milli,
-            memory_bytes,
-            told.requests_per_s,
-            told.latency_ms,
-            problem=problem,
-        )
-
-    async def _scrape(self, look: Look, clock_ms: Callable[[], int]) -> tuple[Traffic, str]:
-        replica, plan = look.replica, look.replica.plan
         try:
-            port = replica.port_of(plan.metrics_port)
-            content = await read_http(replica.host, port, plan.metrics, SCRAPE_MS)
-            counters = read(content.decode("utf-8", "replace"), (plan.metrics,))
+            found = await self._scrape(look, clock_ms)
         except (Unwell, ValueError) as error:
-            look.counters = None
-            return Traffic(), f"metrics: {error}"
-        before, look.counters = look.counters, counters
-        since_ms, look.counted_ms = look.counted_ms, clock_ms()
+            look.reading = None
+            return Sample(lease_id, cpu_milli, memory_bytes, problem=f"metrics: {error}")
+        rate, latency_ms = found.requests_per_s, found.latency_ms
+        return Sample(lease_id, cpu_milli, memory_bytes, rate, latency_ms)
+
+    async def _scrape(self, look: Look, clock_ms: Callable[[], int]) -> Traffic:
+        replica, plan = look.replica, look.replica.plan
+        port = replica.port_of(plan.metrics_port)
+        content = await read_http(replica.host, port, plan.metrics, SCRAPE_MS)
+        reading = read(content.decode("utf-8", "replace"), look.own_paths)
+        before, look.reading = look.reading, reading
+        since_ms, look.read_ms = look.read_ms, clock_ms()
         if before is None:
-            return Traffic(), ""
-        return traffic(before, counters, look.counted_ms - since_ms), ""
+            return Traffic()
+        return traffic(before, look.reading, look.read_ms - since_ms)
 
 
 def taken(pid: int) -> tuple[float, int]:

@@ -93,4 +93,4 @@ class ServiceBook:
     def scrape(self, lease_ids: Iterable[LeaseId]) -> None:
         """From now on somebody wants the metrics that these offer themselves."""
         with self._lock:
-            self.scraped |= self._known.keys() & frozenset(lease_ids)
+            self.scraped |= frozenset(lease_ids)

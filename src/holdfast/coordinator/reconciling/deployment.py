@@ -1,0 +1,134 @@
+"""What a service of a runtime was told to be, as a resource of its own beside the runtime.
+
+A child has to remember what it was told: its replicas are replaced little by little, over restarts
+of the coordinator, and whoever looks at it meanwhile must see what it is on its way to. What is
+stored as the spec is the workload; the status is what a rollout must remember between two rounds.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.ids import JobId
+from holdfast.core.placing import Placing, constraint_of
+from holdfast.core.resource import Resource
+from holdfast.core.spec import JobSpec, ServicePolicy
+from holdfast.runtimes.resource import COMPONENT_LABEL, FUNCTION_LABEL, OWNER_LABEL, REVISION_LABEL
+from holdfast.runtimes.status import RolloutProgress
+from holdfast.runtimes.workload import Probe, Workload
+from holdfast.runtimes.written import read, spell
+from holdfast.wire.service import SERVICE, ServicePlan, encode_plan
+from holdfast.wire.service import Probe as PlannedProbe
+
+KIND: Final = "Deployment"
+FORMAT: Final = 1
+
+LABELS: Final = (OWNER_LABEL, FUNCTION_LABEL, COMPONENT_LABEL, REVISION_LABEL)
+
+
+class StoredWorkload(Struct, frozen=True, kw_only=True):
+    """A workload with the format it was written in."""
+
+    format: int
+    workload: Workload
+
+
+class Memory(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """`progress` is how far a rollout in steps has come. `is_scraped`: its replicas are to read
+    their own metrics."""
+
+    progress: RolloutProgress | None = None
+    is_scraped: bool = False
+
+
+NOTHING: Final = Memory()
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=spell, order="deterministic")
+_WORKLOAD: Final = msgspec.json.Decoder(StoredWorkload, dec_hook=read)
+_MEMORY: Final = msgspec.json.Decoder(Memory)
+
+
+def encode_workload(workload: Workload) -> bytes:
+    """The same workload is the same bytes: telling it twice changes nothing."""
+    return _ENCODER.encode(StoredWorkload(format=FORMAT, workload=workload))
+
+
+def workload_of(resource: Resource) -> Workload:
+    return _WORKLOAD.decode(resource.spec).workload
+
+
+def encode_memory(memory: Memory) -> bytes:
+    return b"" if memory == NOTHING else _ENCODER.encode(memory)
+
+
+def memory_of(resource: Resource) -> Memory:
+    return _MEMORY.decode(resource.status) if resource.status else NOTHING
+
+
+def owner_of(spec: JobSpec) -> str:
+    """The runtime that a service belongs to; empty where it belongs to none."""
+    return next((value for key, value in spec.labels if key == OWNER_LABEL), "")
+
+
+def label_of(spec: JobSpec, label: str) -> str:
+    return next((value for key, value in spec.labels if key == label), "")
+
+
+def job_spec(workload: Workload) -> JobSpec:
+    """The job whose tasks are the replicas of this workload, in this revision."""
+    restarts = workload.restarts
+    return JobSpec(
+        name=workload.name,
+        kind=SERVICE,
+        target=workload.command[0] if workload.command else "",
+        cpus_milli=workload.cpus_milli,
+        memory_bytes=workload.memory_bytes,
+        gpus=workload.gpus,
+        labels=tuple((label, workload.labels.get(label, "")) for label in LABELS),
+        placing=Placing(
+            constraints=tuple(constraint_of(text) for text in workload.constraints),
+            spread=workload.spread,
+        ),
+        service=ServicePolicy(
+            restarts=max(1, restarts.max),
+            refill_ms=max(1, int(restarts.refill)),
+            delay_ms=int(restarts.delay),
+            max_delay_ms=int(restarts.max_delay),
+            steady_ms=int(restarts.steady),
+            endpoint=workload.name,
+        ),
+    )
+
+
+def plan_of(workload: Workload) -> bytes:
+    """What each replica is, as a worker reads it."""
+    plan = ServicePlan(
+        argv=workload.command,
+        env=dict(sorted(workload.env.items())),
+        ports=workload.ports,
+        start=_planned(workload.probes.start),
+        ready=_planned(workload.probes.ready),
+        live=_planned(workload.probes.live),
+        metrics=workload.metrics_path,
+        grace_ms=workload.grace_ms,
+    )
+    return encode_plan(plan)
+
+
+def _planned(probe: Probe | None) -> PlannedProbe | None:
+    if probe is None:
+        return None
+    return PlannedProbe(
+        kind=probe.kind,
+        path=probe.path or "/",
+        port=probe.port,
+        argv=probe.command,
+        period_ms=probe.period_ms,
+        timeout_ms=probe.timeout_ms,
+        failures=probe.failures,
+        successes=probe.successes,
+    )
+
+
+JobIds = dict[JobId, None]

@@ -1,0 +1,218 @@
+"""Brings the replicas of a deployment to what it was told to be, one round at a time.
+
+It looks at what there is and never at what it did: each look ends in ordinary commands, whose
+effect the next look sees. Nothing it starts can be started twice, since a command that is not in
+the log never happened, and one that is shows in the very next look.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.reconciling.deployment import (
+    KIND,
+    Memory,
+    encode_memory,
+    job_spec,
+    label_of,
+    memory_of,
+    plan_of,
+    workload_of,
+)
+from holdfast.coordinator.reconciling.holdings import Holdings
+from holdfast.coordinator.reconciling.leaving import LOOK_MS, Leaving
+from holdfast.coordinator.reconciling.replicas import Stood, as_rolled, stood
+from holdfast.coordinator.servicing import Servicing
+from holdfast.core import commands as c
+from holdfast.core import commands_resources as r
+from holdfast.core.decision import Decision, Refused
+from holdfast.core.ids import NEVER, Index, Instant, JobId
+from holdfast.core.job import Job
+from holdfast.core.resource import Resource
+from holdfast.core.task import TaskState
+from holdfast.runtimes.queue import WorkQueue
+from holdfast.runtimes.resource import KIND as RUNTIME
+from holdfast.runtimes.resource import REVISION_LABEL
+from holdfast.runtimes.rollout import Round, next_round
+from holdfast.runtimes.status import RolloutProgress
+from holdfast.runtimes.workload import Workload
+
+ACTOR: Final = "runtimes"
+
+LOOKS_A_STEP: Final = 50
+"""So many deployments are looked at, and others have their turn."""
+
+
+class Tended:
+    """A deployment, what it should be, and its replicas."""
+
+    def __init__(self, resource: Resource, jobs: list[Job], replicas: tuple[Stood, ...]) -> None:
+        self.resource = resource
+        self.workload: Workload = workload_of(resource)
+        self.memory: Memory = memory_of(resource)
+        self.jobs = jobs
+        self.replicas = replicas
+
+    def round(self, leaving: int, now: Instant) -> Round:
+        return next_round(
+            wanted=self.workload.revision,
+            desired=self.workload.replicas,
+            replicas=as_rolled(self.replicas, leaving),
+            rollout=self.workload.rollout,
+            before=self.memory.progress,
+            now=now,
+        )
+
+
+class Tender:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        holdings: Holdings,
+        servicing: Servicing,
+        leaving: Leaving,
+    ) -> None:
+        self.queue = WorkQueue()
+        self.leaving = leaving
+        self._coordinator = coordinator
+        self._state = coordinator.state
+        self._holdings = holdings
+        self._servicing = servicing
+        for name in holdings.all_names():
+            self.queue.add(name)
+
+    def step(self, now: Instant) -> Instant:
+        """Look at so many deployments at most; when the next look is due, NEVER for whenever."""
+        for _ in range(LOOKS_A_STEP):
+            name = self.queue.take(now)
+            if name is None:
+                break
+            if self._tend(name, now):
+                self.queue.done(name)
+            else:
+                self.queue.failed(name, now)
+        return self.queue.next_due(now)
+
+    def look(self, name: str, now: Instant) -> Tended | None:
+        """A deployment as it stands; None where nothing is told to be there."""
+        resource = self._state.resources.get((KIND, name))
+        if resource is None:
+            return None
+        jobs = self._holdings.jobs(name)
+        return Tended(resource, jobs, stood(jobs, self._servicing, now))
+
+    def _tend(self, name: str, now: Instant) -> bool:
+        """One round; False where a command was refused, so that it is tried again later."""
+        found = self.look(name, now)
+        if found is None:
+            return self._end(name, now)
+        if (RUNTIME, self._holdings.owner(name)) not in self._state.resources:
+            # Whoever wanted it is gone: it goes as well.
+            return self._did(r.MarkResourceDeleted(kind=KIND, name=name))
+        told = found.round(self.leaving.count(name), now)
+        is_well = self._revive(found, name, now) and self._carry_out(found, told, name)
+        if is_well and found.workload.rollout.steps:
+            is_well = self._remember(found, told.progress)
+        if told.wake_after_ms is not None:
+            self.queue.add_at(name, Instant(now + told.wake_after_ms))
+        if self.leaving.count(name):
+            self.queue.add_at(name, Instant(now + LOOK_MS))
+        if is_well and found.memory.is_scraped:
+            for job in self._holdings.jobs(name):
+                if not self._servicing.is_scraped(job.job_id):
+                    self._servicing.scrape(job.job_id)
+        return is_well
+
+    def _end(self, name: str, now: Instant) -> bool:
+        """Nothing is told to be there: what is, ends."""
+        jobs = self._holdings.jobs(name)
+        self.leaving.note(name, stood(jobs, self._servicing, now))
+        if not all(self._did(c.EndService(job_id=job.job_id)) for job in jobs):
+            return False
+        if self.leaving.count(name):
+            self.queue.add_at(name, Instant(now + LOOK_MS))
+        else:
+            owner = self._holdings.owner(name)
+            self._holdings.jobs(name)
+            self._holdings.forget(name)
+            self._holdings.changed(owner, "")
+        return True
+
+    def _revive(self, found: Tended, name: str, now: Instant) -> bool:
+        """A replica that spent its budget is begun again once the budget is whole."""
+        due: dict[JobId, list[Index]] = {}
+        for replica in found.replicas:
+            if replica.state is not TaskState.QUARANTINED:
+                continue
+            if replica.revision != found.workload.revision:
+                continue
+            if replica.whole_at > now:
+                self.queue.add_at(name, replica.whole_at)
+            elif replica.whole_at != NEVER:
+                due.setdefault(replica.job_id, []).append(replica.index)
+        return all(
+            self._did(c.RetryTasks(job_id=job_id, indices=tuple(indices)))
+            for job_id, indices in due.items()
+        )
+
+    def _carry_out(self, found: Tended, told: Round, name: str) -> bool:
+        stopped = [found.replicas[place] for place in told.stop if place >= 0]
+        if stopped:
+            self.leaving.note(name, stopped)
+        is_well = all(self._did(command) for command in stops_of(stopped))
+        if is_well and told.start:
+            is_well = self._did(self._start_of(found, told.start))
+        if not is_well:
+            return False
+        gone = {(replica.job_id, replica.index) for replica in stopped}
+        left = {each.job_id for each in found.replicas if (each.job_id, each.index) not in gone}
+        fed = {job.job_id for job in self._open(found)} if told.start else set()
+        # A job without replicas is of no use any more: another is begun when it has to be.
+        empty = [job for job in found.jobs if job.job_id not in left | fed]
+        return all(self._did(c.EndService(job_id=job.job_id)) for job in empty)
+
+    def _open(self, found: Tended) -> list[Job]:
+        """The job that takes replicas of the wanted revision, if there is one."""
+        wanted = found.workload.revision
+        return [
+            job
+            for job in found.jobs
+            if not job.sealed and label_of(job.spec, REVISION_LABEL) == wanted
+        ][:1]
+
+    def _start_of(self, found: Tended, count: int) -> c.Command:
+        items = (plan_of(found.workload),) * count
+        for job in self._open(found):
+            return c.AddTasks(job_id=job.job_id, first=job.count, items=items)
+        return c.SubmitJob(spec=job_spec(found.workload), items=items, sealed=False)
+
+    def _remember(self, found: Tended, progress: RolloutProgress) -> bool:
+        """Where a rollout in steps stands. Only what the next round needs is written down."""
+        before = found.memory.progress
+        is_same = before is not None and (
+            (before.revision, before.step, before.paused_until)
+            == (progress.revision, progress.step, progress.paused_until)
+        )
+        if is_same:
+            return True
+        memory = Memory(progress=progress, is_scraped=found.memory.is_scraped)
+        name = found.resource.name
+        return self._did(r.PutResourceStatus(kind=KIND, name=name, status=encode_memory(memory)))
+
+    def _did(self, command: c.Command) -> bool:
+        return not isinstance(done(self._coordinator, command), Refused)
+
+
+def done(coordinator: Coordinator, command: c.Command) -> Decision:
+    """What is decided about a command of the runtimes' own."""
+    return coordinator.execute(command, actor=ACTOR, strict=False)
+
+
+def stops_of(replicas: Iterable[Stood]) -> list[c.Command]:
+    by_job: dict[JobId, list[Index]] = {}
+    for replica in replicas:
+        by_job.setdefault(replica.job_id, []).append(replica.index)
+    return [
+        c.StopReplicas(job_id=job_id, indices=tuple(indices), reason="its place is taken")
+        for job_id, indices in by_job.items()
+    ]

@@ -1,0 +1,72 @@
+"""What is counted about runtimes, for whoever draws curves of it. Never by the name of one."""
+
+from collections import Counter
+from typing import Final
+
+from holdfast.runtimes.actions import EnforcementOutcome
+from holdfast.runtimes.status import Phase, Status, parse_target_key
+
+LATENCIES_MS: Final = (1, 5, 10, 50, 100, 500, 1_000, 5_000, 30_000)
+"""The bounds of the buckets in which the duration of enforcements is counted."""
+
+
+class Tally:
+    """`transitions` counts moves from phase to phase. `applied` and `failed` are enforcements that
+    went well, by dimension, and that did not, by reason; `latencies` has how many took no longer
+    than each bound."""
+
+    def __init__(self) -> None:
+        self.transitions: Counter[tuple[Phase, Phase]] = Counter()
+        self.applied: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+        self.latencies: Counter[int] = Counter()
+        self.enforcements = 0
+        self.enforcing_ms = 0
+        # What each runtime added to the gauges, so that it can be taken back.
+        self._statuses: dict[str, Status] = {}
+
+    def moved(self, name: str, before: Phase, status: Status) -> None:
+        """A status was written."""
+        if status.phase is not before:
+            self.transitions[before, status.phase] += 1
+        self._statuses[name] = status
+
+    def seen(self, name: str, status: Status) -> None:
+        self._statuses[name] = status
+
+    def forget(self, name: str) -> None:
+        self._statuses.pop(name, None)
+
+    def enforced(self, outcome: EnforcementOutcome, took_ms: int) -> None:
+        self.enforcements += 1
+        self.enforcing_ms += took_ms
+        for bound in LATENCIES_MS:
+            if took_ms <= bound:
+                self.latencies[bound] += 1
+        if outcome.reason:
+            self.failed[outcome.reason] += 1
+        else:
+            self.applied[outcome.dimension] += 1
+
+    def phases(self) -> Counter[Phase]:
+        """How many runtimes are in each phase."""
+        return Counter(status.phase for status in self._statuses.values())
+
+    def conditions(self) -> Counter[tuple[str, bool]]:
+        """How many runtimes have each condition true, and how many false."""
+        return Counter(
+            (str(condition.type), condition.is_true)
+            for status in self._statuses.values()
+            for condition in status.conditions
+        )
+
+    def recommendations(self) -> dict[str, int]:
+        """What was recommended last for each dimension, whichever runtime it was for."""
+        latest: dict[str, tuple[int, int]] = {}
+        for status in self._statuses.values():
+            for key, told in status.nfr_recommendations.items():
+                dimension, _ = parse_target_key(key)
+                latest[dimension] = max(
+                    latest.get(dimension, (0, 0)), (told.observed_at, told.value)
+                )
+        return {dimension: value for dimension, (_, value) in sorted(latest.items())}

@@ -1,0 +1,220 @@
+"""Runtimes on a real coordinator, with workers played by hand."""
+
+import pytest
+
+from holdfast.core import commands_resources as r
+from holdfast.core.task import TaskState
+from holdfast.runtimes.status import Status
+from holdfast.testing.hosted import Hosted, function, manifest
+
+
+@pytest.fixture
+def hosted() -> Hosted:
+    town = Hosted()
+    town.settle()
+    return town
+
+
+def status(hosted: Hosted) -> Status:
+    resource = hosted.read()
+    assert resource is not None
+    return resource.status
+
+
+def degraded_reason(hosted: Hosted) -> str:
+    return next(each.reason for each in status(hosted).conditions if each.type == "Degraded")
+
+
+def whole(hosted: Hosted) -> None:
+    """Nothing is wrong anywhere, and nothing was begun twice."""
+    hosted.service.check()
+    assert hosted.service.troubles == []
+    assert all(count == 1 for host in hosted.hosts for count in host.begun.values())
+
+
+def test_a_declared_runtime_comes_up_and_is_found_by_its_endpoints(hosted: Hosted) -> None:
+    hosted.apply(
+        manifest(
+            "greeter",
+            function("hello", replicas=2),
+            function("bye"),
+            odgm={"command": ["serve"], "partitions": 4},
+        )
+    )
+    hosted.settle()
+    assert hosted.phase() == "available"
+    assert len(hosted.running()) == 4
+    assert hosted.reasons() == ["Applying", "Applied", "AwaitingReadiness", "Available"]
+    routers = {each.service: len(each.addresses) for each in status(hosted).routers}
+    assert routers == {"greeter--hello": 2, "greeter--bye": 1, "greeter---odgm": 1}
+    refs = [each.told for each in status(hosted).resource_refs]
+    assert "Deployment/greeter--hello" in refs
+    assert "OdgmDeployment/greeter---odgm" in refs
+    whole(hosted)
+
+
+@pytest.mark.slow
+def test_a_steady_runtime_writes_nothing(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.pass_time(5_000)
+    before = len(hosted.service.records())
+    hosted.pass_time(700_000, step_ms=5_000)
+    written = [each.actor for each in hosted.service.records()[before:]]
+    assert "runtimes" not in written
+
+
+def test_a_replica_that_ends_by_itself_comes_back(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    victim = hosted.running()[0]
+    hosted.host_of(victim).end(victim)
+    hosted.settle()
+    assert hosted.phase() == "progressing"
+    hosted.pass_time(2_000)
+    assert hosted.phase() == "available"
+    assert len(hosted.running()) == 2
+    whole(hosted)
+
+
+def test_002_22_deleting_takes_everything_away_and_the_finalizer_goes_last(hosted: Hosted) -> None:
+    hosted.apply(manifest("greeter", function("hello", "silent", replicas=3)))
+    hosted.settle()
+    assert hosted.phase() == "progressing"
+    hosted.delete()
+    hosted.pass_time(3_000)
+    assert hosted.read() is None
+    assert hosted.running() == []
+    assert hosted.service.coordinator.state.resources == {}
+    assert all(job.sealed and not job.unfinished for job in hosted.jobs())
+    whole(hosted)
+
+
+def test_a_process_in_its_grace_holds_the_deletion_back(hosted: Hosted) -> None:
+    hosted.apply(manifest("greeter", function("hello")))
+    hosted.settle()
+    host = hosted.host_of(hosted.running()[0])
+    host.lingers = True
+    hosted.delete()
+    hosted.pass_time(3_000)
+    assert hosted.phase() == "deleting"
+    host.lingers = False
+    hosted.pass_time(3_000)
+    assert hosted.read() is None
+
+
+def test_functions_that_come_and_go_leave_no_orphan(hosted: Hosted) -> None:
+    keys = ("a", "b", "c", "d", "e")
+    for count in (2, 5, 1):
+        hosted.apply(manifest("greeter", *(function(key) for key in keys[:count])))
+        hosted.pass_time(5_000)
+        assert hosted.phase() == "available"
+        assert len(hosted.running()) == count
+    resources = [name for _, name in hosted.service.coordinator.state.resources]
+    assert sorted(resources) == ["greeter", "greeter--a"]
+    assert "Orphaned" in hosted.reasons()
+    whole(hosted)
+
+
+def test_a_bad_generation_degrades_with_its_last_words_and_a_good_one_recovers(
+    hosted: Hosted,
+) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    before = hosted.running()
+    hosted.apply(manifest("greeter", function("hello", "crash", replicas=2)))
+    hosted.pass_time(20_000)
+    assert (hosted.phase(), degraded_reason(hosted)) == ("degraded", "CrashLoop")
+    message = next(each.message for each in status(hosted).conditions if each.type == "Degraded")
+    assert "last words" in message
+    # The old ones go on meanwhile.
+    assert set(before) <= set(hosted.running())
+    hosted.apply(manifest("greeter", function("hello", replicas=2, env={"GOOD": "1"})))
+    hosted.pass_time(20_000)
+    assert hosted.phase() == "available"
+    assert len(hosted.running()) == 2
+    assert not set(before) & set(hosted.running())
+    whole(hosted)
+
+
+@pytest.mark.slow
+def test_a_port_that_never_opens_is_a_timeout(hosted: Hosted) -> None:
+    hosted.apply(
+        manifest("greeter", function("hello", "silent"), timeouts={"progress": "30s"})
+    )
+    hosted.pass_time(40_000, step_ms=1_000)
+    assert (hosted.phase(), degraded_reason(hosted)) == ("degraded", "Timeout")
+
+
+def test_a_new_revision_replaces_the_old_one_without_a_gap(hosted: Hosted) -> None:
+    hosted.apply(manifest("greeter", function("hello", replicas=3)))
+    hosted.settle()
+    before = set(hosted.running())
+    least = most = 3
+    hosted.apply(manifest("greeter", function("hello", replicas=3, env={"NEW": "1"})))
+    for _ in range(40):
+        hosted.clock.advance(100)
+        hosted.service.settle()
+        for host in hosted.hosts:
+            host.talk()
+            ready = len(hosted.service.coordinator.state.endpoints.get("greeter--hello", ()))
+            least, most = min(least, ready), max(most, len(hosted.running()))
+    assert hosted.phase() == "available"
+    assert not before & set(hosted.running())
+    assert (least, most <= 4) == (3, True)
+    whole(hosted)
+
+
+def test_scaling_changes_the_count_and_replaces_nobody(hosted: Hosted) -> None:
+    for count in (2, 5, 1, 0, 2):
+        before = set(hosted.running())
+        hosted.apply(manifest("greeter", function("hello", replicas=count)))
+        hosted.pass_time(3_000)
+        running = set(hosted.running())
+        assert hosted.phase() == "available"
+        assert len(running) == count
+        assert len(before & running) == min(len(before), count)
+    whole(hosted)
+
+
+@pytest.mark.slow
+def test_a_rollout_in_steps_pauses_and_says_how_far_it_is(hosted: Hosted) -> None:
+    rollout = {"steps": ["50%", "100%"], "pause": "60s"}
+    hosted.apply(manifest("greeter", function("hello", replicas=4, rollout=rollout)))
+    hosted.settle()
+    before = set(hosted.running())
+    changed = function("hello", replicas=4, rollout=rollout, env={"NEW": "1"})
+    hosted.apply(manifest("greeter", changed))
+    hosted.pass_time(20_000)
+    assert len(before & set(hosted.running())) == 2
+    progress = status(hosted).functions[0].rollout
+    assert progress is not None
+    assert (progress.step, progress.steps, progress.updated) == (1, 2, 2)
+    assert hosted.phase() == "progressing"
+    hosted.service.crash()
+    hosted.pass_time(70_000)
+    assert not before & set(hosted.running())
+    assert hosted.phase() == "available"
+
+
+@pytest.mark.slow
+def test_a_spent_budget_of_restarts_comes_back_with_time(hosted: Hosted) -> None:
+    restarts = {"max": 2, "refill": "60s", "delay": "100ms"}
+    hosted.apply(manifest("greeter", function("hello", "crash", restarts=restarts)))
+    hosted.pass_time(5_000, step_ms=100)
+    (job,) = hosted.jobs()
+    assert job.states[0] == TaskState.QUARANTINED
+    assert degraded_reason(hosted) == "CrashLoop"
+    before = sum(host.begun.total() for host in hosted.hosts)
+    hosted.pass_time(200_000, step_ms=1_000)
+    assert sum(host.begun.total() for host in hosted.hosts) > before
+
+
+def test_what_a_deleted_owner_left_behind_goes_as_well(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    # Somebody takes the finalizer away by hand: the children are nobody's then.
+    hosted.service.do(r.SetResourceFinalizers(kind="ClassRuntime", name="greeter", finalizers=()))
+    hosted.delete()
+    hosted.pass_time(5_000)
+    assert hosted.service.coordinator.state.resources == {}
+    assert hosted.running() == []
