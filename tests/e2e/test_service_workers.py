@@ -18,7 +18,10 @@ from holdfast.core import events as e
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.core.spec import JobSpec, ServicePolicy
 from holdfast.core.task import TaskState
+from holdfast.testing.loopback import ServerProcess, WorkerProcess
+from holdfast.wire.http import Http
 from holdfast.wire.service import SERVICE, Probe, ServicePlan, encode_plan
+from holdfast.wire.target import Server
 
 
 def _load(name: str) -> ModuleType:
@@ -88,12 +91,7 @@ class Play:
 
     def answers(self) -> set[int]:
         """Who answers there."""
-        found = set()
-        for address in self.addresses():
-            host, _, port = address.rpartition(":")
-            with socket.create_connection((host, int(port)), 30) as line:
-                found.add(int(line.recv(100)))
-        return found
+        return {said_at(address) for address in self.addresses()}
 
     def up(self, count: int) -> set[int]:
         until(lambda: len(self.addresses()) == count)
@@ -127,6 +125,13 @@ def hire(stage: Stage, tmp_path: Path) -> Iterator[Callable[..., Hand]]:
     yield hire
     for hand in hands:
         hand.clean_up()
+
+
+def said_at(address: str) -> int:
+    """The number of the process that answers there."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), 30) as line:
+        return int(line.recv(100))
 
 
 def is_gone(pid: int) -> bool:
@@ -264,6 +269,39 @@ def test_a_worker_that_is_killed_takes_its_services_with_it(
     assert play.up(2).isdisjoint(before)
     tasks = play.stage.job(job).tasks
     assert {task.state for task in tasks.values()} == {TaskState.RUNNING}
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_finds_everything_up_and_starts_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path / "data")
+    play = Play(stage, tmp_path / "begun")
+    stage.begin()
+    play.serve(2)
+    stage.close()
+    with ServerProcess(tmp_path) as server, WorkerProcess(server, tmp_path / "w", "--slots", "2"):
+
+        def told() -> list[tuple[str, int]]:
+            http = Http(Server(url=server.url, token=server.token))
+            try:
+                found = http.get("/api/v1/endpoints", dict, name="talk")["endpoints"]
+            finally:
+                http.close()
+            return [(each["address"], each["lease_id"]) for each in found]
+
+        until(lambda: len(told()) == 2)
+        before, pids = told(), set(play.begun())
+        for _ in range(2):
+            server.kill()
+            assert {said_at(address) for address, _ in before} == pids
+            server.start()
+            assert told() == before
+        os.kill(min(pids), signal.SIGKILL)
+        until(lambda: len(play.begun()) == 3)
+        until(lambda: len(told()) == 2)
+        assert {said_at(address) for address, _ in told()} == set(play.begun()) - {min(pids)}
+    until(lambda: all(map(is_gone, play.begun())))
 
 
 @pytest.mark.slow

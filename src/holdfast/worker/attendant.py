@@ -226,7 +226,9 @@ class Attendant:
             if self._questions.pop(number, None) is not None:
                 self.aside(Halt(number, 0))
         if ended.code != 0:
-            how = ended.error if ended.code is None else ending(ended.code)
+            how = f"could not be started: {ended.error}"
+            if ended.code is not None:
+                how = ending(ended.code)
             last = ended.last_words.rpartition("\n")[2]
             raise Unwell(f"exec {program} {how}{': ' if last else ''}{last}")
 

@@ -68,7 +68,8 @@ class Replica:
             raise OSError("it has not been started")
         launch = self.prepared.launch
         outputs = Path(os.fsdecode(launch.outputs)) / f"probe-{name}"
-        outputs.mkdir(mode=0o700, exist_ok=True)
+        # Of a replica that has run for long, what was kept may have gone to make room.
+        outputs.mkdir(mode=0o700, parents=True, exist_ok=True)
         argv = [os.fsencode(self._filled(word)) for word in probe.argv]
         return structs.replace(
             launch, lease_id=number, argv=argv, outputs=os.fsencode(outputs)

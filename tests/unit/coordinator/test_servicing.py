@@ -12,7 +12,7 @@ from holdfast.core.decision import Accepted
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.spec import JobSpec, ServicePolicy
 from holdfast.core.task import TaskState
-from holdfast.scheduler.explain import explain
+from holdfast.scheduler.explain import JobSituation, explain, explain_job
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.post import Post
 from holdfast.testing.service import Service
@@ -207,7 +207,13 @@ def test_a_replica_is_shown_and_explained_with_how_it_stands() -> None:
         around = Surroundings(state, now, now, crew)
         return explain(around.situation(state.jobs[JOB], Index(0)))[0].sentence
 
+    def whole() -> JobSituation:
+        now = service.coordinator.now()
+        return Surroundings(state, now, now, crew).whole(state.jobs[JOB])
+
     assert explained().endswith("; it is unready: GET / answered 500.")
+    codes = [told.code for told in explain_job(whole())]
+    assert codes == ["unready", "service"]
     view = service.exchanges.servicing.view(state.jobs[JOB], Index(0), int)
     assert view is not None
     assert (view["state"], view["why"], view["restarts"]) == ("unready", "GET / answered 500", 0)
@@ -263,3 +269,15 @@ def test_a_crash_at_any_step_neither_charges_twice_nor_leaves_an_endpoint(
     assert not job.sealed
     service.check()
     assert service.troubles == []
+
+
+def test_replicas_that_cannot_be_asked_are_told_apart_from_those_that_can() -> None:
+    service = a_service(3)
+    worker, leases = begun(service, 3)
+    states = ("ready", "ready", "starting")
+    told_now = tuple(news(lease, state) for lease, state in zip(leases, states, strict=True))
+    worker.hear(slots=3, held=leases, services=told_now)
+    state, now = service.coordinator.state, service.coordinator.now()
+    around = Surroundings(state, now, now, LiveCrew(state, service.exchanges))
+    reasons = {reason.code: reason.tasks for reason in explain_job(around.whole(state.jobs[JOB]))}
+    assert reasons == {"held": 2, "unready": 1, "service": 0}

@@ -21,7 +21,7 @@ def test_what_is_given_is_not_given_again_before_it_was_taken_back() -> None:
     """The system may offer a number again at once: it is free as far as it knows."""
     ports = Ports()
     seen: set[int] = set()
-    for _ in range(300):
+    for _ in range(1_000):
         (number,) = ports.give(("http",)).values()
         assert number not in seen
         seen.add(number)
