@@ -146,7 +146,7 @@ def _subjects(
             advice = advice_for(status, dimension, function_key)
             if enforced is NOT_ENFORCED and (advice is None or not is_wanted(nfr, dimension)):
                 continue
-            kinds = workload.kinds + workload.attendants
+            kinds = workload.kinds + workload.companions
             way = way_of(observed, kinds, function_key)
             told = TOLD[dimension](workload)
             # What asks for nothing, because of its template, cannot be tuned either.
