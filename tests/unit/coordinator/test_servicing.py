@@ -185,6 +185,17 @@ def test_metrics_are_ordered_once_of_each_replica_there_is_and_will_be() -> None
     assert reply.scrapes == tuple(item.lease_id for run in reply.runs for item in run.items)
 
 
+def test_metrics_that_are_ordered_before_a_worker_is_back_are_ordered_of_it_then() -> None:
+    service = a_service()
+    worker, (lease,) = begun(service)
+    service.settle()
+    service.crash()
+    servicing = service.exchanges.servicing
+    servicing.scrape(JOB)
+    service.exchanges.prune(service.coordinator.now())
+    assert worker.hear(held=(lease,), seen=0).scrapes == (lease,)
+
+
 def test_whoever_wants_to_know_is_told_which_service_changed() -> None:
     service = a_service()
     worker, (lease,) = begun(service)
