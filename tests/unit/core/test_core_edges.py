@@ -15,6 +15,7 @@ from holdfast.core.invariants import check
 from holdfast.core.job import job_state
 from holdfast.core.reports import Done, Started
 from holdfast.core.spec import JobSpec
+from holdfast.core.task import TaskState
 from holdfast.testing.stages import JOB, Stage, stage_of
 from holdfast.testing.world import MAIL, World, in_line
 
@@ -213,6 +214,14 @@ COMMIT = e.Commit(Index(0), LeaseId(1), 1, Position(3), Instant(5), Position(0),
             job_id=JOB, worker=WorkerId("w"), incarnation=1, commits=(COMMIT, COMMIT)
         ),
         e.TasksRetried(job_id=JOB, generation=2, spans=(e.Span(Index(0), Index(99)),)),
+        e.TasksRetried(
+            job_id=JOB, generation=2, spans=(e.Span(Index(99), Index(0)),),
+            former=(TaskState.QUARANTINED,),
+        ),
+        e.TasksRestored(
+            job_id=JOB, generation=2, spans=(e.Span(Index(0), Index(1 << 60)),), items=(),
+            shared=b"",
+        ),
         e.TaskDue(job_id=JOB, index=Index(0)),
         e.TaskDue(job_id=JOB, index=Index(-1)),
         e.TasksKilled(
