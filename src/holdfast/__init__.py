@@ -26,6 +26,7 @@ PUBLIC: Final[Mapping[str, tuple[str, str]]] = {
     "HttpSink": ("holdfast.wire.sinks", "HttpSink"),
     "Job": ("holdfast.client.handles", "Job"),
     "PostgresSink": ("holdfast.wire.sinks", "PostgresSink"),
+    "RoundRobin": ("holdfast.client.balancing", "RoundRobin"),
     "Schedule": ("holdfast.client.schedules", "Schedule"),
     "connect": ("holdfast.client.connecting", "connect"),
     "current": ("holdfast.worker.current", "current"),

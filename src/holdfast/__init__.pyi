@@ -1,4 +1,5 @@
 from holdfast import errors as errors
+from holdfast.client.balancing import RoundRobin as RoundRobin
 from holdfast.client.connecting import connect as connect
 from holdfast.client.handles import Handle as Handle
 from holdfast.client.handles import Job as Job
@@ -26,6 +27,7 @@ __all__ = [
     "HttpSink",
     "Job",
     "PostgresSink",
+    "RoundRobin",
     "Schedule",
     "__version__",
     "connect",

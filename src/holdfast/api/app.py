@@ -24,6 +24,7 @@ from holdfast.api.repeats import Repeats, checked, digest_of
 from holdfast.api.response import Response, Streamed, streamed, whole
 from holdfast.api.routes import TABLE, Route
 from holdfast.api.service import Service
+from holdfast.api.turns import Turns
 from holdfast.coordinator.promise import Promise
 from holdfast.core.errors import OperatingError
 
@@ -54,6 +55,7 @@ class Api:
         self._identities = Identities()
         self._repeats = Repeats(time.monotonic)
         self._rates = Rates(per_second, time.monotonic)
+        self._turns = Turns(time.perf_counter)
 
     def limit(self, door: Door, per_second: float) -> None:
         """Other names and another rate, for requests that come from now on."""
@@ -66,10 +68,9 @@ class Api:
             route, values, identity = self._enter(asked)
             if route.raw or not asked.is_whole:
                 return self._responded(asked, self._read(asked, route, values, identity))
-            content = asked.taken()
-            if len(content) > route.most_bytes:
-                raise _too_much(route.most_bytes)
-            answering = self._ask(asked, route, self._call(asked, route, values, identity, content))
+            if not self._turns.is_up(identity.token_id):
+                return self._responded(asked, self._in_turn(asked, route, values, identity))
+            answering = self._at_once(asked, route, values, identity)
         except Exception as error:  # noqa: BLE001 - whoever asked is told, whatever it was
             refused: Promised = Promise()
             refused.keep(self._refusal(asked, error))
@@ -79,6 +80,27 @@ class Api:
         promised: Promised = Promise()
         answering.then(lambda answered: promised.keep(self._response(asked, answered)))
         return promised
+
+    def _at_once(
+        self, asked: Asked, route: Route, values: dict[str, str], identity: Identity
+    ) -> Awaitable[Answered]:
+        """The answer to a request whose body is there."""
+        began = self._turns.begin()
+        try:
+            content = asked.taken()
+            if len(content) > route.most_bytes:
+                raise _too_much(route.most_bytes)
+            return self._ask(asked, route, self._call(asked, route, values, identity, content))
+        finally:
+            self._turns.end(identity.token_id, began)
+
+    async def _in_turn(
+        self, asked: Asked, route: Route, values: dict[str, str], identity: Identity
+    ) -> Answered:
+        await self._turns.wait(identity.token_id)
+        if asked.has_left:
+            raise Left
+        return await self._at_once(asked, route, values, identity)
 
     async def _responded(
         self, asked: Asked, answering: Awaitable[Answered]

@@ -9,7 +9,7 @@ def _nothing() -> None:
 
 
 class Left(Exception):
-    """The asker went away before its body was whole."""
+    """The asker went away before its body was whole, or before it was answered."""
 
 
 class Asked:

@@ -4,11 +4,13 @@ from typing import Final
 
 from msgspec.structs import astuple
 
+from holdfast.api import asked
 from holdfast.api.call import Answer, Answered, Call
 from holdfast.api.problems import Declined
 from holdfast.api.results import check_results
+from holdfast.coordinator import reception
 from holdfast.coordinator.promise import Promise
-from holdfast.coordinator.reception import Left, Superseded
+from holdfast.coordinator.reception import Superseded
 from holdfast.wire.exchange import Exchange, Reply, is_empty
 from holdfast.wire.servicing import servicing_problem
 
@@ -43,8 +45,8 @@ def exchange(call: Call) -> Promise[Answered]:
 def _told(reply: Reply | Exception) -> Answer | Exception:
     if isinstance(reply, Superseded):
         return Declined("conflict", str(reply))
-    if isinstance(reply, Left):
-        return Declined("not_ready", str(reply))
+    if isinstance(reply, reception.Left):
+        return asked.Left()
     return reply if isinstance(reply, Exception) else Answer(reply)
 
 

@@ -8,6 +8,7 @@ from itertools import product
 from holdfast.api.call import Call, Text
 from holdfast.api.census import counted
 from holdfast.api.metrics_moves import log_told, moves_told
+from holdfast.api.metrics_runtimes import runtimes_told
 from holdfast.api.prometheus import CONTENT_TYPE, Sample, told
 from holdfast.coordinator.checker import Checker
 from holdfast.coordinator.coordinator import Coordinator
@@ -70,6 +71,7 @@ async def metrics(call: Call) -> Text:
                 *_stalls_told(served.stalls),
                 *_health_told(served.checker),
                 *_disk_told(served.room),
+                *runtimes_told(served.reconciling.tally),
                 told("circuits", "gauge", "Circuits by state.", _circuits(state)),
                 told("ready", "gauge", "Whether requests may come.", not service.trouble()),
             )

@@ -46,7 +46,10 @@ def written(value: Any, *, msgpack: bool) -> tuple[bytes, str]:
     """The bytes of an answer and their type."""
     if msgpack:
         return _to_msgpack(value), MSGPACK
-    return _to_json(_named(value) if _is_array(type(value)) else value), JSON
+    kind = type(value)
+    if _is_array(kind):
+        value = msgspec.convert(value, twin_of(kind), from_attributes=True)
+    return _to_json(value), JSON
 
 
 @cache
@@ -62,26 +65,8 @@ def _from_json(kind: type[Struct]) -> "msgspec.json.Decoder[Any]":
 
 def _read_json(kind: type[Struct], content: bytes) -> Any:
     told = _from_json(kind).decode(content)
-    if not _is_array(kind):
-        return told
-    return msgspec.convert(_arrayed(told), kind, builtin_types=(bytes,))
+    return msgspec.convert(told, kind, from_attributes=True) if _is_array(kind) else told
 
 
 def _is_array(kind: type) -> bool:
     return issubclass(kind, Struct) and kind.__struct_config__.array_like
-
-
-def _named(value: Any) -> Any:
-    if isinstance(value, Struct):
-        return {name: _named(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, tuple | list):
-        return [_named(item) for item in value]
-    return value
-
-
-def _arrayed(value: Any) -> Any:
-    if isinstance(value, Struct):
-        return [_arrayed(getattr(value, name)) for name in value.__struct_fields__]
-    if isinstance(value, tuple | list):
-        return [_arrayed(item) for item in value]
-    return value

@@ -5,19 +5,30 @@ from typing import Final
 
 from holdfast.core.histogram import Histogram
 
+PREFIX: Final = "holdfast_"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Sample = tuple[dict[str, str], float]
 
 
-def told(name: str, kind: str, about: str, value: float | Iterable[Sample]) -> str:
+def told(
+    name: str, kind: str, about: str, value: float | Iterable[Sample], *, prefix: str = PREFIX
+) -> str:
     """One number, or several told apart by labels."""
     samples = [({}, value)] if isinstance(value, int | float) else value
+    name = prefix + name
     return _about(name, kind, about) + "".join(_line(name, *sample) for sample in samples)
 
 
-def told_histogram(name: str, about: str, found: Iterable[tuple[dict[str, str], Histogram]]) -> str:
+def told_histogram(
+    name: str,
+    about: str,
+    found: Iterable[tuple[dict[str, str], Histogram]],
+    *,
+    prefix: str = PREFIX,
+) -> str:
     """How often something was at most so much, by bounds."""
+    name = prefix + name
     lines = [_about(name, "histogram", about)]
     for labels, histogram in found:
         count = 0
@@ -29,7 +40,7 @@ def told_histogram(name: str, about: str, found: Iterable[tuple[dict[str, str], 
 
 
 def _about(name: str, kind: str, about: str) -> str:
-    return f"# HELP holdfast_{name} {about}\n# TYPE holdfast_{name} {kind}\n"
+    return f"# HELP {name} {about}\n# TYPE {name} {kind}\n"
 
 
 def _bound(bound: float) -> str:
@@ -39,7 +50,7 @@ def _bound(bound: float) -> str:
 def _line(name: str, labels: Mapping[str, str], number: float) -> str:
     shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
     where = f"{{{shown}}}" if shown else ""
-    return f"holdfast_{name}{where} {float(number):.15g}\n"
+    return f"{name}{where} {float(number):.15g}\n"
 
 
 def _escaped(text: str) -> str:

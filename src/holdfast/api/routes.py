@@ -183,6 +183,7 @@ TABLE: Final[tuple[Route, ...]] = (
         status=201, takes="application/json",
     ),
     Route("DELETE", "/runtimes/{name}", "operator", runtimes.remove),
+    _get("/runtimes/{name}/events", "read", runtimes.events),
     _get("/watch/runtimes", "read", runtime_changes.watch, "name since", "text/event-stream"),
     _get("/endpoints", "read", endpoints.list_endpoints, "name prefix"),
     Route("PUT", "/endpoints/{name}", "worker", endpoints.register, bodies.NewEndpoint),

@@ -90,6 +90,18 @@ async def remove(call: Call) -> Answer:
     return Answer({"schema": 1, "name": name, "change": change})
 
 
+async def events(call: Call) -> Answer:
+    """What was told about a runtime since the server started, the latest last."""
+    name = call.path["name"]
+
+    def look(state: State) -> list[dict[str, Any]]:
+        _check_known(state, name)
+        found = call.service.served.reconciling.happenings.of(name)
+        return [desk.happening_view(each, call.service.wall) for each in found]
+
+    return Answer({"schema": 1, "name": name, "events": await call.look(look)})
+
+
 def manifest_of(call: Call) -> ClassRuntime:
     """The runtime that the body declares; `Declined` names the field that is wrong."""
     media = call.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -153,9 +165,7 @@ async def _shown(call: Call, name: str) -> Answer:
 
 async def _viewed(call: Call, name: str) -> tuple[dict[str, Any], str]:
     def look(state: State) -> Resource:
-        if not desk.version_of(state, name):
-            refused = desk.no_runtime(name)
-            raise Declined(refused.code.value, refused.message)
+        _check_known(state, name)
         return desk.copied(state, name)
 
     kept = await call.look(look)
@@ -165,6 +175,12 @@ async def _viewed(call: Call, name: str) -> tuple[dict[str, Any], str]:
 def tag_of(version: int) -> str:
     """Another one wherever anything of the runtime changed; none where there is no runtime."""
     return f'"{version}"' if version else ""
+
+
+def _check_known(state: State, name: str) -> None:
+    if not desk.version_of(state, name):
+        refused = desk.no_runtime(name)
+        raise Declined(refused.code.value, refused.message)
 
 
 def _check_former(call: Call, state: State, name: str) -> None:

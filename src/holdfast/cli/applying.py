@@ -48,7 +48,8 @@ def apply(
                 first = clean(told[0]["name"])
                 note(f"`holdfast runtime wait {first}{asker.options}` waits until it is up")
             return 0
-        from holdfast.cli.runtime_waiting import AVAILABLE, wait_for
+        from holdfast.cli.runtime_waiting import wait_for
+        from holdfast.client.runtime_wishes import AVAILABLE
 
         emit_list(form, "runtimes", told, "".join(lines))
         with asker.patient() as patient:

@@ -78,9 +78,9 @@ def bench(
     """Measure this machine, row by row, each run in a fresh process.
 
     ROW is one of embedded, latency, server, latency-server, effects, idle, arrays, items,
-    singles, finished, restart, replay, growth, scheduler, help; all of them where none is named.
-    Nothing else should run meanwhile. Other queues are pgqueuer, huey, dramatiq, taskiq and
-    Celery; PostgreSQL and Redis are started for them where they are found.
+    singles, finished, restart, replay, growth, scheduler, evaluator, help; all of them where none
+    is named. Nothing else should run meanwhile. Other queues are pgqueuer, huey, dramatiq, taskiq
+    and Celery; PostgreSQL and Redis are started for them where they are found.
     """
     place = folder.resolve()
     machine = this_machine(place)

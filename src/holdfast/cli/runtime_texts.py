@@ -7,6 +7,7 @@ from typing import Final
 from holdfast.cli.output import Column, View, clean, clean_text, draw, draw_fields
 from holdfast.cli.spans import age
 from holdfast.cli.tables import cell, number, table_of, words
+from holdfast.client.runtime_wishes import condition, is_seen
 
 TELLING: Final = ("Stalled", "Degraded", "Progressing", "Available")
 """The conditions that say why a runtime is where it is, the most telling first."""
@@ -28,28 +29,15 @@ NEXT_IN: Final = {
 """The same for a phase."""
 
 
-def condition(view: View, kind: str) -> View | None:
-    found: list[View] = view["status"]["conditions"]
-    return next((each for each in found if each["type"] == kind), None)
-
-
 def why(view: View) -> str:
     """Why a runtime is where it is, in one line; empty where nothing is to be said."""
-    status = view["status"]
-    if status["observedGeneration"] != view["metadata"]["generation"]:
+    if not is_seen(view):
         return f"generation {view['metadata']['generation']} was not looked at yet"
     for kind in TELLING:
         found = condition(view, kind)
         if found is not None and found["status"] == "True":
             return str(found["message"] or found["reason"])
     return ""
-
-
-def is_up(view: View) -> bool:
-    """Available, and as it was declared last."""
-    status = view["status"]
-    is_seen: bool = status["observedGeneration"] == view["metadata"]["generation"]
-    return is_seen and bool(status["phase"] == "available")
 
 
 def parts(view: View) -> list[tuple[str, View]]:

@@ -1,65 +1,19 @@
 """`holdfast runtime wait`: until runtimes are as one wishes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import click
-from msgspec import Struct
 
 from holdfast.cli.asking import Asker, asking
 from holdfast.cli.errors import REFUSED, TIMED_OUT, Trouble
 from holdfast.cli.options import server_options
 from holdfast.cli.output import View, clean, note
 from holdfast.cli.runtime_sources import ServerRuntimes, no_runtime
-from holdfast.cli.runtime_texts import condition, is_up, progress_line
+from holdfast.cli.runtime_texts import progress_line
 from holdfast.cli.waiting import LONG_S, Deadline, OutOfTime, has_no_worker
-from holdfast.runtimes.status import ConditionType, Phase
+from holdfast.client.runtime_wishes import Wish, wish_of
 from holdfast.wire.http import Rejected
-
-
-class Wish(Struct, frozen=True):
-    """What is waited for. `is_met` is asked of a runtime that is there; `is_end`: that it is not
-    there any more; `lasts`: it can still come while the runtime is taken down."""
-
-    text: str
-    is_met: Callable[[View], bool]
-    is_end: bool = False
-    lasts: bool = False
-
-
-AVAILABLE: Final = Wish("phase=available", is_up)
-DELETED: Final = Wish("deleted", lambda view: False, is_end=True, lasts=True)
-
-
-def wish_of(text: str) -> Wish:
-    """`phase=available`, `condition=Ready`, `condition=Ready=False` or `deleted`; a ValueError
-    says what else could be meant."""
-    what, _, rest = text.partition("=")
-    if text == "deleted":
-        return DELETED
-    if what == "phase" and rest == Phase.AVAILABLE:
-        return AVAILABLE
-    if what == "phase" and rest in set(Phase):
-        is_there = rest == Phase.DELETING
-        return Wish(text, lambda view: bool(view["status"]["phase"] == rest), lasts=is_there)
-    kind, _, status = rest.partition("=")
-    known = {each.lower(): each for each in ConditionType}
-    wanted = (status or "True").capitalize()
-    if what == "condition" and kind.lower() in known and wanted in ("True", "False"):
-        named = known[kind.lower()]
-        return Wish(text, lambda view: _holds(view, named, wanted))
-    raise ValueError(
-        f"{text!r} is nothing to wait for: write phase=PHASE ({', '.join(Phase)}), "
-        f"condition=TYPE or condition=TYPE=False ({', '.join(ConditionType)}), or deleted"
-    )
-
-
-def _holds(view: View, kind: str, status: str) -> bool:
-    """A condition of what was declared before says nothing of what is declared now."""
-    found = condition(view, kind)
-    is_seen: bool = view["status"]["observedGeneration"] == view["metadata"]["generation"]
-    return is_seen and found is not None and found["status"] == status
 
 
 def _wish(context: click.Context, option: click.Parameter, value: str) -> Wish:

@@ -101,7 +101,8 @@ def delete(
         emit_list(form, "runtimes", told, "".join(lines))
         if not wait:
             return 0
-        from holdfast.cli.runtime_waiting import DELETED, wait_for
+        from holdfast.cli.runtime_waiting import wait_for
+        from holdfast.client.runtime_wishes import DELETED
 
         with asker.patient() as patient:
             return wait_for(patient, list(names), DELETED, deadline)

@@ -8,6 +8,9 @@ import click
 from holdfast.cli.documents import document_options, keep_document
 from holdfast.cli.output import emit
 from holdfast.core.drawing import FORMATS, draw, draw_all, machines, states_document
+from holdfast.runtimes.drawing import RUNTIME_MACHINE
+
+BESIDE = (RUNTIME_MACHINE,)
 
 
 @click.command()
@@ -21,19 +24,20 @@ from holdfast.core.drawing import FORMATS, draw, draw_all, machines, states_docu
 )
 @click.option(
     "--machine",
-    type=click.Choice([machine.name for machine in machines()]),
+    type=click.Choice([machine.name for machine in (*machines(), *BESIDE)]),
     help="Only this one; all of them where none is named.",
 )
 @document_options
 def states(form: str, machine: str | None, check: Path | None, write: Path | None) -> None:
-    """Draw the states of tasks, attempts, leases and jobs."""
-    if not keep_document(states_document(), "holdfast states", check=check, write=write):
+    """Draw the states of tasks, attempts, leases, circuits, jobs and class runtimes."""
+    document = states_document(beside=BESIDE)
+    if not keep_document(document, "holdfast states", check=check, write=write):
         emit(_drawn(form, machine))
 
 
 def _drawn(form: str, machine: str | None) -> str:
+    drawn = draw_all(form, beside=BESIDE) if machine is None else draw(machine, form, beside=BESIDE)
     if form == "json":
-        drawn = json.loads(draw_all("json") if machine is None else draw(machine, "json"))
-        named = drawn if machine is None else {machine: drawn}
+        named = json.loads(drawn) if machine is None else {machine: json.loads(drawn)}
         return json.dumps({"schema": 1, "machines": named}, indent=2) + "\n"
-    return draw_all(form) if machine is None else draw(machine, form)
+    return drawn

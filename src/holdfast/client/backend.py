@@ -19,6 +19,7 @@ from holdfast.client.health import Health
 from holdfast.client.limits import Limit
 from holdfast.client.operations import Operation
 from holdfast.client.quarantine import QuarantinedTask, QuarantineGroup
+from holdfast.client.runtimes import KeptRuntimes
 from holdfast.client.stalls import Approved, StallFound
 from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
@@ -191,6 +192,9 @@ class Backend(Protocol):
 
     @property
     def reasons(self) -> Reasons: ...
+
+    @property
+    def runtimes(self) -> KeptRuntimes: ...
 
     def submit(self, request: SubmitJob, *, must_fit: bool = False) -> JobFeed:
         """Record a job and watch it from its first moment. `must_fit`: not unless somebody who is

@@ -6,10 +6,12 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from holdfast.client.effects_local import LocalEffects
+from holdfast.client.errors import Refused
 from holdfast.client.explained_local import LocalReasons
 from holdfast.client.limits_local import LocalLimits
 from holdfast.client.operations_local import LocalOperations
 from holdfast.client.quarantine_local import LocalQuarantine
+from holdfast.client.runtimes import KeptRuntimes
 from holdfast.client.stalls_local import LocalStalls
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.embedding import Embedded
@@ -54,6 +56,13 @@ class LocalDesks(ABC):
     @property
     def reasons(self) -> LocalReasons:
         return LocalReasons(self._embedded, self.call)
+
+    @property
+    def runtimes(self) -> KeptRuntimes:
+        """A program keeps nothing up once it is left, so runtimes are a server's."""
+        raise Refused(
+            "invalid", "runtimes are kept up by a server: `holdfast serve`, then holdfast.connect()"
+        )
 
     def _look(self, question: Callable[[State], T]) -> T:
         return self.call(lambda coordinator: question(coordinator.state))

@@ -8,6 +8,7 @@ from holdfast.client.explained import RemoteReasons
 from holdfast.client.limits import RemoteLimits
 from holdfast.client.operations import RemoteOperations
 from holdfast.client.quarantine import RemoteQuarantine
+from holdfast.client.runtimes import RemoteRuntimes
 from holdfast.client.schedules_remote import RemoteSchedules
 from holdfast.client.stalls import RemoteStalls
 from holdfast.wire.http import Http
@@ -26,4 +27,5 @@ class RemoteDesks:
         self.stalls = RemoteStalls(http, asked, post)
         self.quarantine = RemoteQuarantine(http, asked, post)
         self.reasons = RemoteReasons(http, asked)
+        self.runtimes = RemoteRuntimes(http, asked, post)
         self.schedules = RemoteSchedules(http, asked, post)

@@ -6,6 +6,7 @@ HoldfastError
 │   └── NotAllowed     the server does not know this token, or the token may not do this
 ├── TaskFailed         a task ended without a result; carries the traceback of user code
 ├── JobFailed          a whole job ended without success
+├── NoEndpoint         nobody takes requests of a service now
 └── Closed             this handle's program part was closed, or belongs to another process
 OperatingError         the world failed (LogFailed, LogInUse, LogDamaged, NewerFormat, DiskFull,
                        Unreachable: a server did not answer, ResultLost: a large result is
@@ -51,6 +52,7 @@ __all__ = [
     "LogInUse",
     "MissingGuard",
     "NewerFormat",
+    "NoEndpoint",
     "NotAllowed",
     "NotInTask",
     "OperatingError",
@@ -114,6 +116,10 @@ class JobFailed(HoldfastError):
         self.job_id = job_id
         self.state = state
         self.reason = reason
+
+
+class NoEndpoint(HoldfastError):
+    """Nobody takes requests of this service now."""
 
 
 class Closed(HoldfastError):

@@ -29,7 +29,7 @@ from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import NOWHERE, Index, Instant, JobId, Position
 from holdfast.core.transactions import Action, Transaction
 from holdfast.wire import bodies
-from holdfast.wire.http import Http, Rejected, Server
+from holdfast.wire.http import AnyBody, Http, Rejected, Server
 from holdfast.wire.output import Output
 from holdfast.wire.specs import body_of, instant_of
 from holdfast.wire.watching import spans_of
@@ -312,9 +312,9 @@ class Remote(RemoteDesks):
     def _get(self, path: str, kind: type[T], **query: Any) -> T:
         return self._asked(lambda: self._http.get(API + path, kind, **query))
 
-    def _post(self, path: str, body: Struct | None, kind: type[T]) -> T:
+    def _post(self, path: str, body: AnyBody | None, kind: type[T], **query: str) -> T:
         key = uuid.uuid4().hex
-        return self._asked(lambda: self._http.post(API + path, body, kind, key=key))
+        return self._asked(lambda: self._http.post(API + path, body, kind, key=key, **query))
 
     def _asked(self, ask: Callable[[], T]) -> T:
         """The answer; what the server says no to is raised."""

@@ -14,6 +14,7 @@ from holdfast.client.explained import Explained
 from holdfast.client.health import Health
 from holdfast.client.limits import Limit, named
 from holdfast.client.quarantining import Quarantining
+from holdfast.client.runtimes import Runtimes
 from holdfast.client.stalls import Approved, StallFound
 from holdfast.client.ties import JobNamed, job_id_of
 from holdfast.core.ids import Index, JobId, parse_task_name
@@ -128,6 +129,13 @@ class Tending(Quarantining):
         chosen = [text(each, "id") for each in ids]
         body = ChosenStalls(ids=chosen, every=every, reason=text(reason, "reason"))
         return self._backend.stalls.approve(body)
+
+    # What is kept up.
+
+    @property
+    def runtimes(self) -> Runtimes:
+        """Functions that are declared and kept up by a server."""
+        return Runtimes(self._backend.runtimes)
 
     # Why it is not running.
 

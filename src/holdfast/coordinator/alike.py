@@ -1,6 +1,6 @@
 """The tasks of a job that are in the same situation, so that one of them is looked at for all."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -12,15 +12,18 @@ MOST_TASKS: Final = 10_000
 """How many tasks with a past are looked at for one job."""
 
 
-def alike(job: Job, now: Instant) -> Iterator[tuple[int, Index]]:
+def alike(
+    job: Job, now: Instant, served: Callable[[Task], object] = lambda task: None
+) -> Iterator[tuple[int, Index]]:
     """The unfinished tasks of a job by what they have in common, each group with one of it. Of
-    those that come back later, the first to do so."""
+    those that come back later, the first to do so. `served` tells how a replica stands."""
     fresh = job.states.count(FRESH)
     if fresh:
         yield fresh, Index(first_fresh(job, 0))
     kinds: dict[object, list[Task]] = {}
     for task in islice((job.tasks or {}).values(), MOST_TASKS):
-        kinds.setdefault(_kind(task, now), []).append(task)
+        kind = _kind(task, now) if task.state is not TaskState.RUNNING else (served(task),)
+        kinds.setdefault(kind, []).append(task)
     for tasks in kinds.values():
         first = min(tasks, key=lambda task: (task.not_before, task.not_before_wall))
         yield len(tasks), first.index

@@ -37,6 +37,8 @@ STRANGERS: Final = frozenset(
         c.KillTasks,
         c.RescheduleTask,
         c.RetryTasks,
+        c.StopReplicas,
+        c.EndService,
         c.SetLimit,
         s.SetSchedule,
         s.PauseSchedule,

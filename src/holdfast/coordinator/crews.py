@@ -20,6 +20,7 @@ from holdfast.scheduler.ledger import Name
 from holdfast.scheduler.outlook import Outlook
 from holdfast.scheduler.owing import Standing, standing_of
 from holdfast.scheduler.rates import Rate, filled
+from holdfast.scheduler.serving import Serving
 
 
 class Crew(Protocol):
@@ -59,8 +60,8 @@ class Crew(Protocol):
         """How long until one more may start of what a rate bounds, where anybody knows."""
         ...
 
-    def serving(self, lease_id: LeaseId) -> str:
-        """How a replica of a service stands, in words, where anybody knows."""
+    def serving(self, lease_id: LeaseId) -> Serving | None:
+        """How a replica of a service stands, where anybody knows."""
         ...
 
 
@@ -113,9 +114,9 @@ class LiveCrew:
     def next_start_ms(self, name: Name) -> int | None:
         return self._exchanges.placement.rates.wait_ms(name)
 
-    def serving(self, lease_id: LeaseId) -> str:
+    def serving(self, lease_id: LeaseId) -> Serving | None:
         standing = self._exchanges.servicing.standing(lease_id)
-        return "" if standing is None else standing.told
+        return None if standing is None else Serving(standing.is_ready, standing.told)
 
 
 class NotedCrew:
@@ -141,8 +142,8 @@ class NotedCrew:
     def workers(self) -> list[Worker]:
         return [worker for worker, _ in self._noted.values()]
 
-    def serving(self, lease_id: LeaseId) -> str:
-        return ""
+    def serving(self, lease_id: LeaseId) -> None:
+        return None
 
     def standing(self, worker: Worker) -> str:
         told = self._noted[worker.worker][1]

@@ -41,6 +41,8 @@ class Gangs:
 
     def leases(self, reports: Iterable[Done]) -> tuple[LeaseId, ...]:
         """Which of these are kept, and not yet decided."""
+        if not self._kept:
+            return ()
         return tuple(
             done.lease_id
             for done in reports

@@ -56,16 +56,24 @@ class RefusalNotes:
         self._count = 0
         self.dropped = 0
 
+    def drops(self, at: int) -> bool:
+        """Whether what is refused now is only counted: of very many in one second the first are
+        noted. Asked before a note is made, so that who is refused a million times costs little."""
+        if at // 1_000 != self._second or self._count < MOST_A_SECOND:
+            return False
+        self._count += 1
+        self.dropped += 1
+        return True
+
     def note(self, refusal: Refusal) -> bool:
-        """Whether it is noted: of very many in one second only the first are."""
+        """Whether it is noted."""
+        if self.drops(refusal.at):
+            return False
         second = refusal.at // 1_000
         if second != self._second:
             self._tell_dropped(refusal)
             self._second, self._count = second, 0
         self._count += 1
-        if self._count > MOST_A_SECOND:
-            self.dropped += 1
-            return False
         self._put(refusal)
         return True
 

@@ -94,10 +94,11 @@ class Refusing:
 
     def lost(self, command: str, lost: Lost, target: TaskState, actor: str) -> None:
         """A report under a lease that is not current."""
+        if self.notes is None or self.notes.drops(self._clock.wall()):
+            self.refusals[Reason.LEASE_LOST] += 1
+            return
         no = Refused(Reason.LEASE_LOST, lost.why)
-        about = None
-        if self.notes is not None:
-            about = task_attempted(self._state, lost.job_id, lost.index, target)
+        about = task_attempted(self._state, lost.job_id, lost.index, target)
         self.note(command, no, about, actor, f"lease {lost.lease_id}")
 
     def note(

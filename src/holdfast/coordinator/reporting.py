@@ -118,7 +118,8 @@ class Reporting:
     def _sort_out(self, done: tuple[Done, ...]) -> tuple[tuple[Done, ...], list[Failed]]:
         """What may be committed, and attempts that promise what nobody can keep, or whose result
         nobody could read."""
-        if not any(report.owed or report.stored for report in done):
+        # All at once: every commit of an ordinary task passes here.
+        if not [report for report in done if report.owed or report.stored]:
             return done, []
         fit: list[Done] = []
         unfit: list[Failed] = []

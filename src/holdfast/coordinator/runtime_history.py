@@ -6,6 +6,7 @@ A server notes more than this while it runs, and forgets it when it stops; this 
 from collections.abc import Iterable, Iterator
 
 from holdfast.coordinator.inspect import Told
+from holdfast.coordinator.runtimes import NORMAL, WARNING
 from holdfast.coordinator.views import View, rfc3339
 from holdfast.core import events as e
 from holdfast.runtimes.conditions import REASONS
@@ -58,7 +59,7 @@ def _said(event: object, actor: str) -> Iterator[tuple[str, str]]:
 
 
 def _view(at: str, reason: str, message: str, *, is_warning: bool = False) -> View:
-    kind = "Warning" if is_warning else "Normal"
+    kind = WARNING if is_warning else NORMAL
     return {
         "type": kind, "reason": reason, "message": message, "count": 1, "first_at": at,
         "last_at": at,

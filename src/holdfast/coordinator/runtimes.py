@@ -19,6 +19,7 @@ from holdfast.core.ids import Instant, Position
 from holdfast.core.resource import Resource
 from holdfast.core.state import State
 from holdfast.runtimes.documents import resource_document
+from holdfast.runtimes.happenings import Happening
 from holdfast.runtimes.kept import read_resource
 from holdfast.runtimes.manifest import ClassRuntime, decode_stored, encode, told
 from holdfast.runtimes.resource import KIND
@@ -28,6 +29,9 @@ CONFIGURED: Final = "configured"
 UNCHANGED: Final = "unchanged"
 DELETING: Final = "deleting"
 DELETED: Final = "deleted"
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
 
 
 class Foreseen(Struct, frozen=True):
@@ -89,6 +93,18 @@ def version_of(state: State, name: str) -> int:
 
 def no_runtime(name: str) -> Refused:
     return Refused(Reason.NOT_FOUND, f"there is no runtime {name[:200]}")
+
+
+def happening_view(happening: Happening, wall: Wall) -> View:
+    """Something that was told about a runtime, and how often."""
+    return {
+        "type": WARNING if happening.is_warning else NORMAL,
+        "reason": happening.reason,
+        "message": happening.message,
+        "count": happening.count,
+        "first_at": rfc3339(wall(happening.first_at)),
+        "last_at": rfc3339(wall(happening.last_at)),
+    }
 
 
 def runtime_view(kept: Resource, wall: Wall) -> View:

@@ -19,11 +19,8 @@ from holdfast.core.ids import Index, Instant, JobId, LeaseId, WorkerId
 from holdfast.core.job import Job
 from holdfast.core.service import service_name
 from holdfast.core.task import Task
-from holdfast.wire.exchange import Exchange, Failed
+from holdfast.wire.exchange import Exchange
 from holdfast.wire.servicing import READY, Sample, ServiceNews
-
-ERROR_MOST: Final = 4_096
-"""So much of what a worker says about an end is kept; the log has all of it."""
 
 SAMPLES_KEPT: Final = 24
 """Of each replica: two minutes of them, where one comes every five seconds."""
@@ -32,8 +29,6 @@ SAMPLES_KEPT: Final = 24
 class ReplicaStanding(Struct, frozen=True):
     """How a replica stands as its worker told it last, and since when it does."""
 
-    job_id: JobId
-    index: Index
     news: ServiceNews
     since: Instant
 
@@ -49,12 +44,11 @@ class ReplicaStanding(Struct, frozen=True):
         return f"{self.news.state}: {self.news.why}" if self.news.why else self.news.state
 
 
-class Fall(Struct, frozen=True):
-    """How a replica ended by itself the last time, in the words of its worker."""
+class Tenant(Struct, frozen=True):
+    """Whose lease it is."""
 
-    error: str
-    exit_code: int | None
-    at: Instant
+    job_id: JobId
+    index: Index
 
 
 class Sampled(Struct, frozen=True):
@@ -84,28 +78,17 @@ class Servicing:
         self._tell = tell
         self._standing: dict[LeaseId, ReplicaStanding] = {}
         self._samples: dict[LeaseId, deque[Sampled]] = {}
-        self._falls: dict[tuple[JobId, Index], Fall] = {}
-        # The jobs whose replicas are to read their own metrics, and those that were told so.
+        self._tenants: dict[LeaseId, Tenant] = {}
+        # The jobs whose replicas are to read their own metrics, and who is still to be told so.
         self._scraped: dict[JobId, None] = {}
-        self._ordered: dict[LeaseId, None] = {}
+        self._owed: dict[WorkerId, list[LeaseId]] = {}
 
     def take(self, worker: Worker, exchange: Exchange) -> None:
         """What a message says about services, after what it reports was judged."""
-        if exchange.failed:
-            self._note_falls(exchange.failed)
         if exchange.services:
             self._hear(worker, exchange.services)
         if exchange.samples:
             self._note(worker, exchange.samples)
-
-    def _note_falls(self, told: Iterable[Failed]) -> None:
-        now, jobs = self._coordinator.now(), self._coordinator.state.jobs
-        for failed in told:
-            job = jobs.get(failed.job_id)
-            if job is not None and job.service is not None:
-                fall = Fall(failed.error[:ERROR_MOST], failed.exit_code, now)
-                self._falls[failed.job_id, failed.index] = fall
-                self.on_change(failed.job_id)
 
     def _hear(self, worker: Worker, told: Iterable[ServiceNews]) -> None:
         """How replicas stand. What is not held there any more, or is no service, says nothing."""
@@ -118,8 +101,7 @@ class Servicing:
             if known is None or known.news != news:
                 is_same = known is not None and known.news.state == news.state
                 since = known.since if known is not None and is_same else now
-                standing = ReplicaStanding(task.job_id, task.index, news, since)
-                self._standing[news.lease_id] = standing
+                self._standing[news.lease_id] = ReplicaStanding(news, since)
             self._follow(task, news)
             if known is None or known.news != news:
                 self.on_change(task.job_id)
@@ -140,75 +122,56 @@ class Servicing:
         """The latest samples of a replica, the oldest first."""
         return tuple(self._samples.get(lease_id, ()))
 
-    def last_fall(self, job_id: JobId, index: Index) -> Fall | None:
-        """How a replica ended by itself the last time, as long as this process remembers; the log
-        has it at the end of the task's last attempt."""
-        return self._falls.get((job_id, index))
-
-    def still_ending(self, job_id: JobId) -> tuple[LeaseId, ...]:
-        """Replicas of a service that are over and that their workers still name: their processes
-        have not ended. What was over before this process began is not known here."""
-        live = self._live()
-        named = self._named()
-        return tuple(
-            lease_id
-            for lease_id, standing in self._standing.items()
-            if standing.job_id == job_id and lease_id not in live and lease_id in named
-        )
-
     def scrape(self, job_id: JobId) -> None:
         """Have the replicas of a service, also those to come, read their own metrics. Forgotten
         with this process: whoever wants them says so again."""
+        if job_id in self._scraped:
+            return
         self._scraped[job_id] = None
         job = self._coordinator.state.jobs.get(job_id)
         for task in (job.tasks or {}).values() if job is not None else ():
-            worker = self._workers.get(task.worker) if task.lease_id else None
-            if worker is not None and task.lease_id not in self._ordered:
-                self._tell(worker)
+            if task.lease_id:
+                self._owed.setdefault(task.worker, []).append(task.lease_id)
+                if task.worker in self._workers:
+                    self._tell(self._workers[task.worker])
 
     def is_scraped(self, job_id: JobId) -> bool:
         return job_id in self._scraped
 
     def orders(self, worker: Worker) -> tuple[LeaseId, ...]:
-        """The replicas there whose metrics are to be read and that it was not told of yet."""
-        holder = self._coordinator.state.holders.get((worker.worker, worker.incarnation))
-        if not self._scraped or holder is None:
+        """The replicas there whose metrics are to be read and that it was not told of yet, those
+        that it is given with this answer included."""
+        if not self._scraped:
             return ()
-        found = tuple(
-            lease_id
-            for lease_id, task in holder.leases.items()
-            if task.job_id in self._scraped and lease_id not in self._ordered
-        )
-        self._ordered.update(dict.fromkeys(found))
-        return found
+        given = [run for run in worker.runs if run.job_id in self._scraped]
+        new = (item.lease_id for run in given for item in run.items)
+        return tuple(dict.fromkeys((*self._owed.pop(worker.worker, ()), *new)))
 
     def sweep(self) -> None:
         """Let go of what is over, and make good what could not be recorded at the time."""
-        if not (self._standing or self._samples or self._ordered or self._falls or self._scraped):
-            return
-        state, live, named = self._coordinator.state, self._live(), self._named()
-        self._standing = {k: v for k, v in self._standing.items() if k in live or k in named}
-        self._samples = {k: v for k, v in self._samples.items() if k in live}
-        self._ordered = {k: v for k, v in self._ordered.items() if k in live}
-        self._scraped = {k: v for k, v in self._scraped.items() if k in state.jobs}
-        self._falls = {
-            (job_id, index): fall for (job_id, index), fall in self._falls.items()
-            if (job := state.jobs.get(job_id)) is not None and job.service is not None
-            and index in job.service.replicas
-        }  # fmt: skip
-        for lease_id, standing in self._standing.items():
-            if lease_id in live:
-                self._follow(live[lease_id], standing.news)
+        jobs = self._coordinator.state.jobs
+        for lease_id, tenant in list(self._tenants.items()):
+            task = self._task(lease_id, tenant)
+            standing = self._standing.get(lease_id)
+            if task is not None:
+                if standing is not None:
+                    self._follow(task, standing.news)
+                continue
+            del self._tenants[lease_id]
+            self._standing.pop(lease_id, None)
+            self._samples.pop(lease_id, None)
+        for job_id in [job_id for job_id in self._scraped if job_id not in jobs]:
+            del self._scraped[job_id]
+        if self._owed:
+            # Whoever holds something may still come back to hear of it.
+            holding = {holder.worker for holder in self._coordinator.state.holders.values()}
+            self._owed = {name: owed for name, owed in self._owed.items() if name in holding}
 
-    def _live(self) -> dict[LeaseId, Task]:
-        holders = self._coordinator.state.holders.values()
-        return {lease: task for holder in holders for lease, task in holder.leases.items()}
-
-    def _named(self) -> set[LeaseId]:
-        """The leases that workers name, whether they are over or not."""
-        workers = [worker for worker in self._workers.values() if not worker.has_left]
-        lingering = {each.lease_id for worker in workers for each in worker.lingering}
-        return lingering.union(*(worker.held for worker in workers))
+    def _task(self, lease_id: LeaseId, tenant: Tenant) -> Task | None:
+        """The replica, as long as this lease of it lives."""
+        job = self._coordinator.state.jobs.get(tenant.job_id)
+        task = None if job is None else (job.tasks or {}).get(tenant.index)
+        return task if task is not None and task.lease_id == lease_id else None
 
     def view(self, job: Job, index: Index, wall: Wall) -> View | None:
         """A replica as it is shown: what is recorded of it, and how it stands."""
@@ -226,11 +189,14 @@ class Servicing:
         }
 
     def _held(self, worker: Worker, lease_id: LeaseId) -> Task | None:
-        """The replica that this worker holds under this lease."""
+        """The replica that this worker holds under this lease; it is remembered from now on."""
         state = self._coordinator.state
         holder = state.holders.get((worker.worker, worker.incarnation))
         task = None if holder is None else holder.leases.get(lease_id)
-        return task if task is not None and state.jobs[task.job_id].service is not None else None
+        if task is None or state.jobs[task.job_id].service is None:
+            return None
+        self._tenants[lease_id] = Tenant(task.job_id, task.index)
+        return task
 
     def _follow(self, task: Task, news: ServiceNews) -> None:
         """Where it is reached is recorded exactly while it is ready."""

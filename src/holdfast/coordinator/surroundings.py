@@ -6,7 +6,7 @@ nobody does.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Final
 
@@ -48,7 +48,7 @@ from holdfast.scheduler.gangs import groups
 from holdfast.scheduler.ledger import CIRCUIT, Ledger, Name, names_of
 from holdfast.scheduler.owing import Standing
 from holdfast.scheduler.reasons import listed
-from holdfast.scheduler.serving import shunned_by
+from holdfast.scheduler.serving import Serving, shunned_by
 from holdfast.wire.rates import rate_text
 
 MOST_LOOKED: Final = 1_000
@@ -113,10 +113,11 @@ class Surroundings:
             )  # fmt: skip
         return here if state is not TaskState.WAITING else self._waiting(here, job, index)
 
-    def _served(self, job: Job, task: Task) -> str:
+    def _served(self, job: Job, task: Task) -> Serving | None:
         """How a replica of a service stands, as its worker told it."""
-        is_known = job.service is not None and self._crew is not None and task.lease_id
-        return self._crew.serving(task.lease_id) if is_known and self._crew is not None else ""
+        if job.service is None or self._crew is None or not task.lease_id:
+            return None
+        return self._crew.serving(task.lease_id)
 
     def key(self, job: Job) -> str:
         """The code of the most telling reason why the next waiting task of a job waits, or else
@@ -193,7 +194,7 @@ class Surroundings:
             return self._ended(job)
         found = tuple(
             Group(group.count, self._placed(job, index, group.situation))
-            for count, index in alike(job, self._now)
+            for count, index in alike(job, self._now, partial(self._served, job))
             for group in self._split(job, index, count)
         )
         is_service = job.service is not None

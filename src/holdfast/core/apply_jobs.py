@@ -191,18 +191,24 @@ def job_due(state: State, event: e.JobDue, position: Position, at: Instant) -> N
 
 def tasks_retried(state: State, event: e.TasksRetried, position: Position, at: Instant) -> None:
     job = state.job_of(event.job_id)
-    indices = [Index(i) for span in event.spans for i in range(span.first, span.last + 1)]
-    if len(dict.fromkeys(indices)) != len(indices):
-        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
+    indices = indices_of(job, event)
     for index in indices:
-        if not 0 <= index < job.count:
-            raise ImpossibleEvent(f"job {job.job_id}", f"of {job.count} tasks", event)
         source = state_of(job, index)
         if e.TasksRetried not in TRANSITIONS[source] or not retryable(job, index):
             raise ImpossibleEvent(f"task {job.job_id}/{index}", source.name, event)
     if event.former and event.former != tuple(state_of(job, s.first) for s in event.spans):
         raise ImpossibleEvent(f"job {job.job_id}", "not what it says its tasks were", event)
     send_back(state, job, indices, event.generation, at)
+
+
+def indices_of(job: Job, event: e.TasksRetried | e.TasksRestored) -> list[Index]:
+    """The tasks that an event names in spans, each once and each of this job."""
+    if not all(0 <= span.first <= span.last < job.count for span in event.spans):
+        raise ImpossibleEvent(f"job {job.job_id}", f"of {job.count} tasks", event)
+    indices = [Index(i) for span in event.spans for i in range(span.first, span.last + 1)]
+    if len(dict.fromkeys(indices)) != len(indices):
+        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
+    return indices
 
 
 def send_back(

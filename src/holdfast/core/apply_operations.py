@@ -3,9 +3,9 @@
 from msgspec import structs
 
 from holdfast.core import events as e
-from holdfast.core.apply_jobs import send_back
+from holdfast.core.apply_jobs import indices_of, send_back
 from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
-from holdfast.core.ids import NOWHERE, Index, Instant, Position
+from holdfast.core.ids import NOWHERE, Instant, Position
 from holdfast.core.operation import KEPT, Operation
 from holdfast.core.state import State
 from holdfast.core.task import TaskState
@@ -43,11 +43,11 @@ def operation_ended(
 
 def tasks_restored(state: State, event: e.TasksRestored, position: Position, at: Instant) -> None:
     job = state.job_of(event.job_id)
-    indices = [Index(i) for span in event.spans for i in range(span.first, span.last + 1)]
-    if len(dict.fromkeys(indices)) != len(indices) or len(event.items) not in (0, len(indices)):
-        raise ImpossibleEvent(f"job {job.job_id}", "named twice over", event)
+    indices = indices_of(job, event)
+    if len(event.items) not in (0, len(indices)):
+        raise ImpossibleEvent(f"job {job.job_id}", f"to have {len(event.items)} items", event)
     for index in indices:
-        if not 0 <= index < job.count or job.states[index] != TaskState.KILLED:
+        if job.states[index] != TaskState.KILLED:
             raise ImpossibleEvent(f"task {job.job_id}/{index}", "not killed by a person", event)
     if event.items:
         if job.payloads is None:

@@ -24,6 +24,8 @@ TARGETS: Final[dict[type[c.Command], TaskState]] = {
     c.RetryTasks: TaskState.WAITING,
     c.KillJob: TaskState.KILLED,
     c.KillTasks: TaskState.KILLED,
+    c.StopReplicas: TaskState.KILLED,
+    c.EndService: TaskState.KILLED,
     c.SetAside: TaskState.QUARANTINED,
     d.PurgeTasks: TaskState.KILLED,
 }

@@ -182,17 +182,19 @@ FORMATS: Final[dict[str, Callable[[Machine], str]]] = {
 }
 
 
-def draw(name: str, form: str) -> str:
-    """The machine called `name` in one of `FORMATS`. An unknown name or form raises KeyError."""
-    return FORMATS[form]({machine.name: machine for machine in machines()}[name])
+def draw(name: str, form: str, *, beside: tuple[Machine, ...] = ()) -> str:
+    """The machine called `name` in one of `FORMATS`. An unknown name or form raises KeyError.
+    `beside` are machines of other rooms, drawn as if they were ours."""
+    return FORMATS[form]({machine.name: machine for machine in (*machines(), *beside)}[name])
 
 
-def draw_all(form: str) -> str:
+def draw_all(form: str, *, beside: tuple[Machine, ...] = ()) -> str:
     """Every machine in one text: one JSON document, one picture, or one text after another."""
+    every = (*machines(), *beside)
     if form == "json":
-        drawn = {machine.name: machine for machine in machines()}
+        drawn = {machine.name: machine for machine in every}
         return msgspec.json.format(msgspec.json.encode(drawn), indent=2).decode() + "\n"
-    drawn_each = [FORMATS[form](machine) for machine in machines()]
+    drawn_each = [FORMATS[form](machine) for machine in every]
     return stacked(drawn_each) if form == "svg" else "\n".join(drawn_each)
 
 
@@ -208,14 +210,19 @@ def pairs_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+_TOLD_IN_WORDS: Final = ("job", "runtime")
+"""Machines whose moves are no events: they are computed."""
+
+
 def moves_table(machine: Machine) -> str:
     """Every arrow of a machine as a Markdown table, with the states that have none."""
-    by = "when" if machine.name == "job" else "event"
+    is_told = machine.name in _TOLD_IN_WORDS
+    by = "when" if is_told else "event"
     lines = [f"| from | {by} | to |", "|---|---|---|"]
     for state in machine.states:
         leaving = [arrow for arrow in machine.arrows if arrow.source == state]
         for arrow in leaving:
-            labels = arrow.labels if machine.name == "job" else [f"`{x}`" for x in arrow.labels]
+            labels = arrow.labels if is_told else [f"`{x}`" for x in arrow.labels]
             lines.append(f"| {state} | {', '.join(labels)} | {arrow.target} |")
         if not leaving:
             lines.append(f"| {state} | nothing | it stays |")
@@ -224,7 +231,7 @@ def moves_table(machine: Machine) -> str:
 
 _PREFACE: Final = """# States
 
-This page is made from the tables in `src/holdfast/core` by `holdfast states --write`. Do not edit
+This page is made from the tables in `src/holdfast` by `holdfast states --write`. Do not edit
 it: `make check` compares it with the code. What a table does not hold cannot happen. An event that
 meets a state without a row for it is proof of a bug or of a damaged log, and stops the program; a
 command that would lead to one is refused and changes nothing.
@@ -239,10 +246,10 @@ here, from RUNNING to PENDING and to QUARANTINED: they pass the end of an attemp
 """
 
 
-def states_document() -> str:
+def states_document(*, beside: tuple[Machine, ...] = ()) -> str:
     """The whole of docs/states.md."""
     parts = [_PREFACE]
-    for machine in machines():
+    for machine in (*machines(), *beside):
         parts.append(f"## The {machine.name}\n\n{machine.promise}\n")
         parts.append(f"```mermaid\n{mermaid_of(machine)}```\n")
         parts.append(moves_table(machine))

@@ -31,14 +31,10 @@ class Judged(Struct, frozen=True, gc=False):
 
 
 class Missing(Struct, frozen=True, gc=False):
-    """A child that should be there."""
+    """A child that should be there. `name` is how it is told: `Deployment/greeter--hello`."""
 
-    kind: ManagedKind
+    name: str
     workload: Workload
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind}/{self.workload.name}"
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -136,7 +132,7 @@ def _judge(
             continue
         child = children.get(workload.name)
         if child is None:
-            lost = Missing(kind, workload)
+            lost = Missing(f"{kind.value}/{workload.name}", workload)
             missing.append(lost)
             told = reasons.message_of(reasons.CHILD_MISSING, child=lost.name)
             worst = worst or ReadinessResult(False, reasons.CHILD_MISSING, told)
@@ -145,7 +141,7 @@ def _judge(
         result = rules[kind].evaluator(workload, child, observed)
         if not result.is_ready:
             worst = worst or result
-    for kind in workload.attendants:
+    for kind in workload.companions:
         child = known.get(kind, {}).get(workload.name)
         if child is None:
             continue
@@ -168,12 +164,10 @@ def _orphans(workloads: tuple[Workload, ...], known: Children) -> tuple[Resource
     asking again does no harm."""
     owned: dict[ManagedKind, set[str]] = {}
     for workload in workloads:
-        for kind in (*workload.kinds, *workload.attendants):
+        for kind in (*workload.kinds, *workload.companions):
             owned.setdefault(kind, set()).add(workload.name)
-    nobody: set[str] = set()
     return tuple(
         ResourceRef(kind, name)
         for kind, children in known.items()
-        for name in children
-        if name not in owned.get(kind, nobody)
+        for name in sorted(children.keys() - owned.get(kind, ()))
     )

@@ -11,7 +11,7 @@ from holdfast.runtimes.actions import (
 )
 from holdfast.runtimes.anomalies import unknown_kinds
 from holdfast.runtimes.conditions import REASONS, Stance, conditions_of
-from holdfast.runtimes.evaluation import EvalInput, EvalOutput, Patience
+from holdfast.runtimes.evaluation import EvalInput, EvalOutput, Tries
 from holdfast.runtimes.observed import Known, ManagedKind
 from holdfast.runtimes.phases import Signals, next_phase
 from holdfast.runtimes.resource import is_held
@@ -35,14 +35,14 @@ def evaluate_deletion(given: EvalInput, deleted_at: Instant) -> EvalOutput:
         if isinstance(listing, Known)
         for child in listing.children
     )
-    patience = Patience(status.tries, given.config, now)
+    tries = Tries(status.tries, given.config, now)
     actions: list[Action] = []
-    if left and patience.may(CHILDREN_TRY):
+    if left and tries.may(CHILDREN_TRY):
         actions.append(DeleteChildren(left))
-    if not left and not unknown and is_held(resource) and patience.may(RELEASE_TRY):
+    if not left and not unknown and is_held(resource) and tries.may(RELEASE_TRY):
         actions.append(RemoveFinalizer())
     if left or unknown:
-        patience.poll(deleted_at)
+        tries.poll(deleted_at)
     stall = None
     if now - deleted_at >= resource.spec.timeouts.delete:
         stall = _stall(left, unknown)
@@ -71,10 +71,10 @@ def evaluate_deletion(given: EvalInput, deleted_at: Instant) -> EvalOutput:
         functions=status.functions,
         odgm=status.odgm,
         resource_refs=refs_of(status, left, unknown),
-        tries=patience.kept,
+        tries=tries.kept,
         stability={},
         actions=tuple(actions),
-        requeue_after_ms=patience.soonest_ms,
+        requeue_after_ms=tries.soonest_ms,
     )
 
 

@@ -20,7 +20,7 @@ from holdfast.runtimes.actions import (
 from holdfast.runtimes.anomalies import Seen, look
 from holdfast.runtimes.conditions import REASONS, Stance, conditions_of
 from holdfast.runtimes.ending import evaluate_deletion
-from holdfast.runtimes.evaluation import EvalInput, EvalOutput, Patience
+from holdfast.runtimes.evaluation import EvalInput, EvalOutput, Tries
 from holdfast.runtimes.phases import Signals, next_phase
 from holdfast.runtimes.resource import Resource, is_held
 from holdfast.runtimes.status import ApplyCode, ConditionType, Phase, condition_of
@@ -45,8 +45,8 @@ def evaluate(given: EvalInput) -> EvalOutput:
     seen = look(
         workloads, given.observed, given.descriptor, crash_restarts=config.crash_restarts
     )
-    patience = Patience(status.tries, config, now)
-    signals = _signals(given, seen, workloads, patience)
+    tries = Tries(status.tries, config, now)
+    signals = _signals(given, seen, workloads, tries)
     phase = next_phase(status.phase, signals)
     troubles = (_degraded_reason(resource),) if phase is Phase.DEGRADED else ()
     required = nfr.judge(
@@ -56,12 +56,12 @@ def evaluate(given: EvalInput) -> EvalOutput:
         phase = next_phase(status.phase, replace(signals, is_unenforceable=True))
         reason, message = required.degraded_reason, required.degraded_message
     else:
-        reason, message = _said(given, phase, signals, seen, patience)
-    actions = [*_actions(given, phase, signals, seen, workloads, patience), *required.actions]
+        reason, message = _said(given, phase, signals, seen, tries)
+    actions = [*_actions(given, phase, signals, seen, workloads, tries), *required.actions]
     actions += events_of(resource, phase, reason, message, actions)
     if required.requeue_after_ms is not None:
-        patience.remind(required.requeue_after_ms)
-    _remind(given, phase, seen, workloads, patience)
+        tries.remind(required.requeue_after_ms)
+    _remind(given, phase, seen, workloads, tries)
     stance = Stance(
         phase=phase,
         reason=reason,
@@ -80,15 +80,15 @@ def evaluate(given: EvalInput) -> EvalOutput:
         functions=functions_of(status, seen, given.descriptor),
         odgm=odgm_of(resource, seen, given.observed),
         resource_refs=refs_of(status, seen.refs, seen.unknown),
-        tries=patience.kept,
+        tries=tries.kept,
         stability=required.stability,
         actions=tuple(actions),
-        requeue_after_ms=patience.soonest_ms,
+        requeue_after_ms=tries.soonest_ms,
     )
 
 
 def _signals(
-    given: EvalInput, seen: Seen, workloads: tuple[Workload, ...], patience: Patience
+    given: EvalInput, seen: Seen, workloads: tuple[Workload, ...], tries: Tries
 ) -> Signals:
     resource = given.resource
     status = resource.status
@@ -97,7 +97,7 @@ def _signals(
     # A failure that may pass is one only when it lasts; the other two will not pass by waiting.
     is_refused = is_current and (
         applied.code in (ApplyCode.CONFLICT, ApplyCode.INVALID)
-        or (applied.code == ApplyCode.FAILED and patience.is_spent(_apply_try(resource)))
+        or (applied.code == ApplyCode.FAILED and tries.is_spent(_apply_try(resource)))
     )
     is_applied = is_current and applied.code == ApplyCode.OK
     is_unknown = any(not each.is_ready and each.is_unknown for each in seen.judged)
@@ -107,12 +107,12 @@ def _signals(
         is_unapplied=not is_applied,
         is_ready=seen.is_ready,
         is_crashing=seen.crash is not None,
-        is_lacking=_lacking(seen, patience) is not None,
+        is_lacking=_lacking(seen, tries) is not None,
         is_unknown=is_unknown and not seen.is_unready,
         is_late=(
             status.phase is Phase.PROGRESSING
             and not is_unknown
-            and given.now - progressing_since(resource) >= patience_ms(resource, workloads)
+            and given.now - progressing_since(resource) >= allowed_ms(resource, workloads)
         ),
         is_stuck=status.phase is Phase.DEGRADED and not _recovers(resource, seen, is_unknown),
     )
@@ -126,7 +126,7 @@ def progressing_since(resource: Resource) -> Instant:
     return max(flipped_at, resource.status.apply.since)
 
 
-def patience_ms(resource: Resource, workloads: tuple[Workload, ...]) -> int:
+def allowed_ms(resource: Resource, workloads: tuple[Workload, ...]) -> int:
     """How long it may be on its way: the pauses of a rollout in steps are no delay."""
     pauses = [
         len(workload.rollout.steps) * int(workload.rollout.pause)
@@ -159,9 +159,9 @@ def _degraded_since(resource: Resource) -> Instant:
     return condition.last_transition_at if condition else NEVER
 
 
-def _lacking(seen: Seen, patience: Patience) -> str | None:
+def _lacking(seen: Seen, tries: Tries) -> str | None:
     for missing in seen.missing:
-        if patience.is_spent(f"missing/{missing.name}"):
+        if tries.is_spent(f"missing/{missing.name}"):
             return missing.name
     return None
 
@@ -171,11 +171,11 @@ def _apply_try(resource: Resource) -> str:
 
 
 def _said(
-    given: EvalInput, phase: Phase, signals: Signals, seen: Seen, patience: Patience
+    given: EvalInput, phase: Phase, signals: Signals, seen: Seen, tries: Tries
 ) -> tuple[str, str]:
     """The reason and the message of a phase."""
     if phase is Phase.DEGRADED:
-        return _trouble(given, signals, seen, patience)
+        return _trouble(given, signals, seen, tries)
     if phase is Phase.PENDING:
         return REASONS[phase], "Waiting for the finalizer."
     if phase is Phase.APPLYING:
@@ -188,7 +188,7 @@ def _said(
 
 
 def _trouble(
-    given: EvalInput, signals: Signals, seen: Seen, patience: Patience
+    given: EvalInput, signals: Signals, seen: Seen, tries: Tries
 ) -> tuple[str, str]:
     """Why it is degraded: the first of what holds, in the order of the phases' own table."""
     resource = given.resource
@@ -201,7 +201,7 @@ def _trouble(
         crash = seen.crash
         told = reasons.message_of(reasons.CRASH_LOOP, pod=crash.pod, restarts=crash.restarts)
         return reasons.CRASH_LOOP, " ".join([told, *crash.lines])
-    lacking = _lacking(seen, patience)
+    lacking = _lacking(seen, tries)
     if lacking is not None:
         return reasons.CHILD_MISSING, reasons.message_of(reasons.CHILD_MISSING, child=lacking)
     if signals.is_late:
@@ -221,30 +221,30 @@ def _actions(
     signals: Signals,
     seen: Seen,
     workloads: tuple[Workload, ...],
-    patience: Patience,
+    tries: Tries,
 ) -> list[Action]:
-    """What to do, most urgent first. A repair follows its own patience."""
+    """What to do, most urgent first. A repair follows its own tries."""
     resource, now = given.resource, given.now
     actions: list[Action] = []
-    if not is_held(resource) and patience.may(FINALIZER_TRY):
+    if not is_held(resource) and tries.may(FINALIZER_TRY):
         actions.append(EnsureFinalizer())
     if phase is Phase.PENDING:
         return actions
     if signals.is_unapplied:
-        if patience.may(_apply_try(resource)):
+        if tries.may(_apply_try(resource)):
             actions.append(ApplyWorkload(generation=resource.generation, workloads=workloads))
         return actions
-    wanting = _wanting(seen, patience, resource.status.apply.since + given.config.settle_ms - now)
+    wanting = _wanting(seen, tries, resource.status.apply.since + given.config.settle_ms - now)
     if wanting:
         actions.append(ApplyWorkload(generation=resource.generation, workloads=wanting))
-    if phase is Phase.AVAILABLE and seen.orphans and patience.may(ORPHAN_TRY):
+    if phase is Phase.AVAILABLE and seen.orphans and tries.may(ORPHAN_TRY):
         actions.append(DeleteOrphans(seen.orphans))
     targets = tuple(
         MetricsTarget(each.name, each.function_key, each.metrics_path, each.metrics_port)
         for each in workloads
         if each.metrics_path
     )
-    if names_of(targets) != resource.status.metrics_targets and patience.may(METRICS_TRY):
+    if names_of(targets) != resource.status.metrics_targets and tries.may(METRICS_TRY):
         actions.append(EnsureMetricsTargets(targets))
     return actions
 
@@ -254,15 +254,15 @@ def names_of(targets: tuple[MetricsTarget, ...]) -> tuple[str, ...]:
     return tuple(f"{each.name} {each.port}{each.path}" for each in targets)
 
 
-def _wanting(seen: Seen, patience: Patience, settles_in_ms: int) -> tuple[Workload, ...]:
+def _wanting(seen: Seen, tries: Tries, settles_in_ms: int) -> tuple[Workload, ...]:
     """Those to be applied again: missing, or told something else than they should be."""
     anomalies = [(f"missing/{missing.name}", missing.workload) for missing in seen.missing]
     anomalies += [(f"outdated/{workload.name}", workload) for workload in seen.outdated]
     if anomalies and settles_in_ms > 0:
         # What was applied just now may not be seen yet.
-        patience.remind(settles_in_ms)
+        tries.remind(settles_in_ms)
         return ()
-    wanting = {workload.name: workload for key, workload in anomalies if patience.may(key)}
+    wanting = {workload.name: workload for key, workload in anomalies if tries.may(key)}
     return tuple(wanting.values())
 
 
@@ -278,16 +278,16 @@ def _upkeep(seen: Seen) -> tuple[str, str] | None:
 
 
 def _remind(
-    given: EvalInput, phase: Phase, seen: Seen, workloads: tuple[Workload, ...], patience: Patience
+    given: EvalInput, phase: Phase, seen: Seen, workloads: tuple[Workload, ...], tries: Tries
 ) -> None:
     """When to look again, where nothing may happen that says so."""
     resource, now = given.resource, given.now
     was = resource.status.phase
     if seen.unknown:
-        patience.remind(given.config.unknown_ms)
+        tries.remind(given.config.unknown_ms)
     if phase is Phase.PROGRESSING:
         since = progressing_since(resource) if was in (phase, Phase.APPLYING) else now
-        patience.poll(since)
-        patience.remind(max(1, since + patience_ms(resource, workloads) - now))
+        tries.poll(since)
+        tries.remind(max(1, since + allowed_ms(resource, workloads) - now))
     elif phase is Phase.DEGRADED:
-        patience.poll(_degraded_since(resource) if was is phase else now)
+        tries.poll(_degraded_since(resource) if was is phase else now)

@@ -1,4 +1,4 @@
-"""What goes into one evaluation and what comes out of it, and how long its patience is."""
+"""What goes into one evaluation and what comes out of it, and how often what is tried."""
 
 from typing import Final
 
@@ -71,7 +71,7 @@ class EvalOutput(Struct, frozen=True, kw_only=True):
     requeue_after_ms: int | None
 
 
-class Patience:
+class Tries:
     """Who was tried how often, what of it may be tried again now, and when the rest may.
 
     The count is in the status, not in the caller: a storm of events makes nobody try faster, and
@@ -84,11 +84,6 @@ class Patience:
         self._tries = tries
         self._config = config
         self._now = now
-
-    def count(self, key: str) -> int:
-        """How often it was tried before this look."""
-        tried = self._tries.get(key)
-        return 0 if tried is None else tried.count
 
     def may(self, key: str) -> bool:
         """Whether it may be tried now. If so it counts as tried."""

@@ -29,7 +29,7 @@ RESYNC_MS: Final = 300_000
 ANALYZE_MS: Final = 10_000
 """How often load is looked at where it matters."""
 
-PASSES_A_STEP: Final = 20
+PASSES_A_STEP: Final = 5
 """So many passes, and others have their turn; what is left is due at once."""
 
 PASSES_IN_A_ROW: Final = 25

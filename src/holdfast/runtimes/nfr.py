@@ -146,7 +146,7 @@ def _subjects(
             advice = advice_for(status, dimension, function_key)
             if enforced is NOT_ENFORCED and (advice is None or not is_wanted(nfr, dimension)):
                 continue
-            kinds = workload.kinds + workload.attendants
+            kinds = workload.kinds + workload.companions
             way = way_of(observed, kinds, function_key)
             told = TOLD[dimension](workload)
             # What asks for nothing, because of its template, cannot be tuned either.
@@ -267,7 +267,7 @@ def _told(subject: Subject) -> Iterator[EmitEvent]:
     """Told when a decision turns into another, not at every look."""
     before, held = subject.look.stability, subject.decided.stability
     said = before.decision if before is not None else ""
-    if held is None or held.decision == said:
+    if held is None:
         return
     if held.decision.endswith(CLAMPED) and not said.endswith(CLAMPED):
         high = subject.look.rules.high

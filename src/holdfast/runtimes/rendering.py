@@ -42,9 +42,9 @@ class Style(Struct, frozen=True, kw_only=True):
     spread: str
     workers_most: int
     function_kinds: tuple[ManagedKind, ...] = (ManagedKind.DEPLOYMENT,)
-    function_attendants: tuple[ManagedKind, ...] = (ManagedKind.SERVICE,)
+    function_companions: tuple[ManagedKind, ...] = (ManagedKind.SERVICE,)
     odgm_kinds: tuple[ManagedKind, ...] = (ManagedKind.ODGM_DEPLOYMENT,)
-    odgm_attendants: tuple[ManagedKind, ...] = (ManagedKind.ODGM_SERVICE,)
+    odgm_companions: tuple[ManagedKind, ...] = (ManagedKind.ODGM_SERVICE,)
 
 
 def renderer(style: Style) -> Callable[[Resource], tuple[Workload, ...]]:
@@ -91,7 +91,7 @@ def _function(
         function_key=function.key,
         replicas=replicas,
         kinds=style.function_kinds,
-        attendants=style.function_attendants,
+        companions=style.function_companions,
     )
 
 
@@ -106,7 +106,7 @@ def _odgm(class_name: str, odgm: Odgm, style: Style, enforced: dict[str, Enforce
         function_key="",
         replicas=effective(enforced, ODGM_REPLICAS, "", odgm.replicas),
         kinds=style.odgm_kinds,
-        attendants=style.odgm_attendants,
+        companions=style.odgm_companions,
     )
 
 
@@ -121,7 +121,7 @@ def _workload(
     function_key: str,
     replicas: int,
     kinds: tuple[ManagedKind, ...],
-    attendants: tuple[ManagedKind, ...],
+    companions: tuple[ManagedKind, ...],
 ) -> Workload:
     cpus_milli, memory_bytes, gpus = _asked(declared, style, enforced, function_key)
     env = declared.env
@@ -141,7 +141,7 @@ def _workload(
     return Workload(
         name=name,
         kinds=kinds,
-        attendants=attendants,
+        companions=companions,
         component=component,
         function_key=function_key,
         labels={

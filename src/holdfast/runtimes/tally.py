@@ -1,28 +1,22 @@
 """What is counted about runtimes, for whoever draws curves of it. Never by the name of one."""
 
 from collections import Counter
-from typing import Final
 
+from holdfast.core.histogram import SECONDS, Histogram
 from holdfast.runtimes.actions import EnforcementOutcome
 from holdfast.runtimes.status import Phase, Status, parse_target_key
-
-LATENCIES_MS: Final = (1, 5, 10, 50, 100, 500, 1_000, 5_000, 30_000)
-"""The bounds of the buckets in which the duration of enforcements is counted."""
 
 
 class Tally:
     """`transitions` counts moves from phase to phase. `applied` and `failed` are enforcements that
-    went well, by dimension, and that did not, by reason; `latencies` has how many took no longer
-    than each bound."""
+    went well, by dimension, and that did not, by reason; `latency` is how long they took."""
 
     def __init__(self) -> None:
         self.transitions: Counter[tuple[Phase, Phase]] = Counter()
         self.applied: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
-        self.latencies: Counter[int] = Counter()
-        self.enforcements = 0
-        self.enforcing_ms = 0
-        # What each runtime added to the gauges, so that it can be taken back.
+        self.latency = Histogram(SECONDS)
+        # How each runtime stands, as far as it was looked at.
         self._statuses: dict[str, Status] = {}
 
     def moved(self, name: str, before: Phase, status: Status) -> None:
@@ -38,11 +32,7 @@ class Tally:
         self._statuses.pop(name, None)
 
     def enforced(self, outcome: EnforcementOutcome, took_ms: int) -> None:
-        self.enforcements += 1
-        self.enforcing_ms += took_ms
-        for bound in LATENCIES_MS:
-            if took_ms <= bound:
-                self.latencies[bound] += 1
+        self.latency.observe(took_ms / 1_000)
         if outcome.reason:
             self.failed[outcome.reason] += 1
         else:

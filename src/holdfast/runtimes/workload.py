@@ -37,14 +37,14 @@ class Workload(Struct, frozen=True, kw_only=True):
     """One function, or the data grid, as it should be.
 
     `revision` names all of it that cannot change without replacing replicas: a change of count,
-    rollout or restarts keeps the revision. `kinds` are the children it must have, `attendants`
+    rollout or restarts keeps the revision. `kinds` are the children it must have, `companions`
     those that come and go with them. `workers_most` bounds over how many workers its replicas go;
     zero is no bound.
     """
 
     name: str
     kinds: tuple[ManagedKind, ...]
-    attendants: tuple[ManagedKind, ...]
+    companions: tuple[ManagedKind, ...]
     component: str
     function_key: str
     labels: dict[str, str]

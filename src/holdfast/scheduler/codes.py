@@ -49,6 +49,11 @@ CODES: Final[Mapping[str, Code]] = {
         "An attempt failed or was lost, and the pause before the next one is not over.",
         "Wait, or reschedule it to now.",
     ),
+    "unready": Code(
+        "A replica of a service runs and cannot be asked: it is starting, stopping, or its probe "
+        "says no.",
+        "Wait, or look at what it prints: `holdfast task logs`.",
+    ),
     "restarting": Code(
         "A replica of a service ended by itself, and the pause before it is begun again is not "
         "over.",

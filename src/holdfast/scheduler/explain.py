@@ -24,7 +24,7 @@ from holdfast.scheduler.guards import amount_reached, budget_reason, circuit_rea
 from holdfast.scheduler.ledger import TASKS, Bound
 from holdfast.scheduler.owing import Standing, owed_reasons
 from holdfast.scheduler.reasons import Reason, listed, sentence, span
-from holdfast.scheduler.serving import open_reason, restart_reason
+from holdfast.scheduler.serving import Serving, open_reason, restart_reason
 
 
 class Pause(Struct, frozen=True):
@@ -107,7 +107,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     troop: Troop | None = None
     avoid: frozenset[str] = frozenset()
     replica: Replica | None = None
-    served: str = ""
+    served: Serving | None = None
     ahead: int = 0
     before: tuple[str, ...] = ()
     is_next: bool = False
@@ -218,12 +218,15 @@ def _held(here: Situation) -> Reason:
     what = "runs" if here.state is TaskState.RUNNING else "holds"
     long = f", for {span(here.now - here.since)} now" if here.since != NEVER else ""
     not_yet = "" if here.state is TaskState.RUNNING else ", and has not said that it began"
-    told = f"{long}{not_yet}" + (f"; it is {here.served}" if here.served else "")
-    return Reason(
+    served = here.served
+    told = f"{long}{not_yet}" + ("" if served is None else f"; it is {served.told}")
+    reason = Reason(
         code="held",
         sentence=f"Worker {here.worker} {what} attempt {here.attempt} of it{told}.",
         command=f"holdfast worker show {quote(here.worker)}",
     )
+    is_up = served is None or served.is_ready
+    return reason if is_up else structs.replace(reason, code="unready")
 
 
 def _times(here: Situation) -> Iterable[Reason]:

@@ -1,11 +1,21 @@
 """What a service has to do with how one of its replicas stands, in words."""
 
+from msgspec import Struct
+
 from holdfast.core.ids import Instant, WorkerId
 from holdfast.core.job import Job
 from holdfast.core.service import Replica, service_name, shunned, used
 from holdfast.core.spec import ServicePolicy
 from holdfast.core.state import State
 from holdfast.scheduler.reasons import Reason, sentence, span
+
+
+class Serving(Struct, frozen=True):
+    """How a replica that runs stands, as its worker told it: whether it can be asked, and in
+    words."""
+
+    is_ready: bool
+    told: str
 
 
 def restart_reason(

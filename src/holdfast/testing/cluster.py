@@ -299,7 +299,9 @@ class Cluster:
     # --- judging --------------------------------------------------------------------------------
 
     def _is_settled(self) -> bool:
-        return len(self.acknowledged) == len(self.wanted) and not self.unsettled()
+        # What ended it all must be in the log as well: that is where it is judged.
+        is_written = self.service.log.durable == self.service.coordinator.state.position
+        return len(self.acknowledged) == len(self.wanted) and not self.unsettled() and is_written
 
     def unsettled(self) -> list[str]:
         jobs = self.service.coordinator.state.jobs

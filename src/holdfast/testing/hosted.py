@@ -10,7 +10,7 @@ from typing import Any, Final
 from holdfast.coordinator.reconciling.hook import Reconciling
 from holdfast.core import commands_resources as r
 from holdfast.core.command import Command
-from holdfast.core.decision import Refused
+from holdfast.core.decision import Decision, Refused
 from holdfast.core.ids import Instant, LeaseId
 from holdfast.core.job import Job
 from holdfast.runtimes.manifest import ClassRuntime, decode, encode
@@ -57,6 +57,9 @@ class Host:
         self._heard = 0
         self._told: set[LeaseId] = set()
         self._ended: list[Failed] = []
+        self._is_asked = False
+        # What was said and not answered yet: said again, since the answer may never come.
+        self._unanswered: dict[int, tuple[tuple[Started, ...], tuple[Failed, ...]]] = {}
 
     def talk(self) -> None:
         """Say and hear, until there is nothing new to say."""
@@ -76,19 +79,24 @@ class Host:
     def _say(self) -> bool:
         fresh = [lease for lease in self.running if lease not in self._told]
         self._told.update(fresh)
-        started = [self._started(lease) for lease in fresh]
-        news = tuple(self._news(lease) for lease in fresh)
+        before = [said for _, said in sorted(self._unanswered.items())]
+        started = tuple(self._started(lease) for lease in fresh)
         ended, self._ended = tuple(self._ended), []
+        told = list(self.running) if self._is_asked else fresh
         samples = tuple(self.samples.get(lease) for lease in self.running)
+        answered = self.post.replies[-1].number if self.post.replies else 0
+        self._unanswered[self.post.number + 1] = (started, ended)
         self.post.say(
             slots=SLOTS,
+            seen=answered,
             held=tuple(self.running),
-            started=tuple(started),
-            failed=ended,
-            services=news,
+            started=tuple(each for said in before for each in said[0]) + started,
+            failed=tuple(each for said in before for each in said[1]) + ended,
+            services=tuple(self._news(lease) for lease in told),
             samples=tuple(each for each in samples if each is not None),
             lingering=tuple(self._lingering.values()) if self.lingers else (),
         )
+        self._is_asked = False
         self.post.service.settle()
         replies = self.post.replies[self._heard :]
         self._heard = len(self.post.replies)
@@ -100,6 +108,8 @@ class Host:
         return bool(fresh or ended or crashed or len(self.running) != len(self._told))
 
     def _hear(self, reply: Reply) -> None:
+        self._is_asked = self._is_asked or reply.who
+        self._unanswered = {n: said for n, said in self._unanswered.items() if n > reply.number}
         for run in reply.runs:
             for item in run.items:
                 self.begun[item.lease_id] += 1
@@ -124,12 +134,33 @@ class Host:
         return self.running[lease_id][2].argv[0] == what
 
 
+class Brittle(Service):
+    """Falls over when it writes its `crash_at`-th frame, which then is on the disk or is not, and
+    is opened again. `frames` counts them."""
+
+    frames = 0
+    crash_at = 0
+    frame_survives = False
+
+    def settle(self) -> None:
+        while self.turn():
+            self.frames += 1
+            if self.frames == self.crash_at:
+                self.crash(frame_survives=self.frame_survives)
+            else:
+                self.synced()
+
+
 class Hosted:
     """A coordinator that keeps runtimes, and its workers."""
 
-    def __init__(self, workers: int = 2) -> None:
+    def __init__(
+        self, workers: int = 2, *, crash_at: int = 0, frame_survives: bool = False
+    ) -> None:
         self.clock = ManualClock()
-        self.service = Service(self.clock, SeededDice(1), term_ms=TERM_MS, runtimes=True)
+        self.service = Brittle(self.clock, SeededDice(1), term_ms=TERM_MS, runtimes=True)
+        self.service.crash_at = crash_at
+        self.service.frame_survives = frame_survives
         self.hosts = [Host(self.service, f"w{number}") for number in range(workers)]
 
     @property
@@ -148,9 +179,13 @@ class Hosted:
         self._do(r.MarkResourceDeleted(kind=KIND, name=name))
 
     def _do(self, command: Command) -> None:
-        decision = self.service.do(command)
-        if isinstance(decision, Refused):
-            raise AssertionError(decision.message)
+        """Ask until it is answered: a coordinator that falls over before that has done nothing."""
+        heard: list[Decision] = []
+        while not heard:
+            decision = self.service.ask(command, heard.append)
+            if isinstance(decision, Refused):
+                raise AssertionError(decision.message)
+            self.service.settle()
 
     def settle(self) -> None:
         """Everybody talks until nothing more follows at this moment."""

@@ -191,7 +191,7 @@ class ModelRuntime:
         )
 
     def _apply(self, workload: Workload) -> None:
-        for kind in (*workload.kinds, *workload.attendants):
+        for kind in (*workload.kinds, *workload.companions):
             known = self.children.get((kind, workload.name))
             is_same = known is not None and known.revision == workload.revision
             self.children[kind, workload.name] = ModelChild(

@@ -22,7 +22,7 @@ from holdfast.wire.errors import Unreachable
 from holdfast.wire.line import Lines, NotConnected
 from holdfast.wire.target import MSGPACK, Server, target_of
 
-__all__ = ["MSGPACK", "Http", "Rejected", "Server", "Unreachable", "decoded"]
+__all__ = ["MSGPACK", "AnyBody", "Http", "Rejected", "Server", "Unreachable", "decoded"]
 
 T = TypeVar("T")
 AnyBody = Struct | Mapping[str, Any]

@@ -185,8 +185,8 @@ class Agent:
             self.refused += sum(report.lease_id in lost for report in sent.done) if lost else 0
             self._under_way = None
             self._done = self._done[len(sent.done) :]
-            kept = frozenset(reply.kept)
-            self._kept.update({d.lease_id: d for d in sent.done if d.lease_id in kept})
+            if kept := frozenset(reply.kept):
+                self._kept.update({d.lease_id: d for d in sent.done if d.lease_id in kept})
             self._failed = self._failed[len(sent.failed) :]
             self._released = self._released[len(sent.released) :]
             self.parcels.answered(sent, reply, self._kept.values())

@@ -161,7 +161,7 @@ def test_numbers_are_told_to_prometheus(inside):
         assert "holdfast_jobs 1" in lines
         assert "holdfast_jobs_waiting 1" in lines
         assert 'holdfast_requests_total{status="404"} 1' in lines
-        assert all(line.startswith(("#", "holdfast_")) for line in lines)
+        assert all(line.startswith(("#", "holdfast_", "crm_nfr_")) for line in lines)
 
     inside(story)
 

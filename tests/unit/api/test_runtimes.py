@@ -21,6 +21,21 @@ def manifest(name="greeter", **spec):
     }
 
 
+@pytest.fixture
+def still(inside):
+    """A story in a house whose loop stands still, so that nobody but the story acts: where nothing
+    is given out, nothing is decided about runtimes either."""
+
+    def tell(story):
+        async def told(house):
+            house.served.exchanges.granting = False
+            await story(house)
+
+        inside(told)
+
+    return tell
+
+
 async def held(house, name="greeter"):
     """What the loop does first: from now on the runtime goes when somebody has cleaned up."""
     command = r.SetResourceFinalizers(kind=KIND, name=name, finalizers=(FINALIZER,))
@@ -32,7 +47,7 @@ async def cleaned(house, name="greeter"):
     await house.served.ask(lambda k: k.execute(command, actor="test"))
 
 
-def test_a_runtime_is_declared_shown_listed_changed_and_taken_down(inside):
+def test_a_runtime_is_declared_shown_listed_changed_and_taken_down(still):
     async def story(house):
         told = await house.post("/runtimes", manifest())
         assert told.status == 201, told.content
@@ -59,10 +74,10 @@ def test_a_runtime_is_declared_shown_listed_changed_and_taken_down(inside):
         assert (await house.get("/runtimes/greeter")).code == "not_found"
         assert (await house.ask("DELETE", "/runtimes/greeter")).code == "not_found"
 
-    inside(story)
+    still(story)
 
 
-def test_what_says_the_same_again_changes_nothing_and_what_was_shown_can_be_applied(inside):
+def test_what_says_the_same_again_changes_nothing_and_what_was_shown_can_be_applied(still):
     async def story(house):
         await house.post("/runtimes", manifest())
         before = house.served.coordinator.state.position
@@ -76,7 +91,7 @@ def test_what_says_the_same_again_changes_nothing_and_what_was_shown_can_be_appl
         await house.post("/runtimes", manifest(timeouts={"progress": "10s"}))
         assert (await house.post("/runtimes", shown)).code == "conflict"
 
-    inside(story)
+    still(story)
 
 
 BAD = {
@@ -90,7 +105,7 @@ BAD = {
 }
 
 
-def test_a_mistake_is_told_with_the_path_of_its_field_and_nothing_is_recorded(inside):
+def test_a_mistake_is_told_with_the_path_of_its_field_and_nothing_is_recorded(still):
     async def story(house):
         before = house.served.coordinator.state.position
         for path, spec in BAD.items():
@@ -104,10 +119,10 @@ def test_a_mistake_is_told_with_the_path_of_its_field_and_nothing_is_recorded(in
         assert (await house.post("/runtimes", b"a: 1", content_type="text/yaml")).status == 415
         assert house.served.coordinator.state.position == before
 
-    inside(story)
+    still(story)
 
 
-def test_a_dry_run_says_what_would_change_and_records_nothing(inside):
+def test_a_dry_run_says_what_would_change_and_records_nothing(still):
     async def story(house):
         new = await house.post("/runtimes?dry_run=true", manifest())
         assert (new.value["change"], new.value["before"]) == ("created", None)
@@ -122,10 +137,10 @@ def test_a_dry_run_says_what_would_change_and_records_nothing(inside):
         assert same.value["change"] == "unchanged"
         assert house.served.coordinator.state.position == before
 
-    inside(story)
+    still(story)
 
 
-def test_a_change_names_the_version_that_is_meant(inside):
+def test_a_change_names_the_version_that_is_meant(still):
     async def story(house):
         first = await house.ask("PUT", "/runtimes/greeter", manifest(), if_none_match="*")
         assert first.status == 201, first.content
@@ -140,10 +155,10 @@ def test_a_change_names_the_version_that_is_meant(inside):
         gone = await house.ask("DELETE", "/runtimes/greeter", if_match=right.headers["etag"])
         assert gone.value["change"] == "deleted"
 
-    inside(story)
+    still(story)
 
 
-def test_a_repeated_request_is_answered_as_the_first_was(inside):
+def test_a_repeated_request_is_answered_as_the_first_was(still):
     async def story(house):
         first = await house.post("/runtimes", manifest(), idempotency_key="once")
         again = await house.post("/runtimes", manifest(), idempotency_key="once")
@@ -151,10 +166,10 @@ def test_a_repeated_request_is_answered_as_the_first_was(inside):
         reused = await house.post("/runtimes", manifest("other"), idempotency_key="once")
         assert reused.code == "key_reused"
 
-    inside(story)
+    still(story)
 
 
-def test_pages_have_every_runtime_once_and_in_order(inside):
+def test_pages_have_every_runtime_once_and_in_order(still):
     async def story(house):
         names = [f"r{number}" for number in range(5)]
         for name in reversed(names):
@@ -166,10 +181,10 @@ def test_pages_have_every_runtime_once_and_in_order(inside):
             cursor = told["next"]
         assert found == names
 
-    inside(story)
+    still(story)
 
 
-def test_whoever_waits_is_told_when_it_changes_and_when_it_is_gone(inside):
+def test_whoever_waits_is_told_when_it_changes_and_when_it_is_gone(still):
     async def story(house):
         told = await house.post("/runtimes", manifest())
         version = told.value["runtime"]["metadata"]["resourceVersion"]
@@ -188,7 +203,7 @@ def test_whoever_waits_is_told_when_it_changes_and_when_it_is_gone(inside):
         assert (await house.get(f"/runtimes/greeter?wait=1m&version={version}")).status == 404
         assert (await house.get("/runtimes/greeter?wait=soon")).status == 422
 
-    inside(story)
+    still(story)
 
 
 class Ear:
@@ -218,7 +233,7 @@ class Ear:
         await self.asking
 
 
-def test_a_watch_tells_how_all_stand_then_every_change_and_who_is_gone(inside):
+def test_a_watch_tells_how_all_stand_then_every_change_and_who_is_gone(still):
     async def story(house):
         await house.post("/runtimes", manifest())
         ear = Ear(house)
@@ -244,12 +259,29 @@ def test_a_watch_tells_how_all_stand_then_every_change_and_who_is_gone(inside):
         await one.leave()
         assert house.service.followers == 0
 
-    inside(story)
+    still(story)
 
 
 @pytest.mark.parametrize("since", ["x", "-1", "9" * 30])
-def test_a_watch_since_nowhere_is_refused(inside, since):
+def test_a_watch_since_nowhere_is_refused(still, since):
     async def story(house):
         assert (await house.get(f"/watch/runtimes?since={since}")).status == 422
+
+    still(story)
+
+
+def test_what_the_loop_told_about_a_runtime_can_be_asked_for(inside):
+    async def story(house):
+        await house.post("/runtimes", manifest())
+        told = (await house.get("/runtimes/greeter")).value
+        while told["status"]["phase"] == "pending":
+            version = told["metadata"]["resourceVersion"]
+            told = (await house.get(f"/runtimes/greeter?wait=1m&version={version}")).value
+        assert told["metadata"]["finalizers"] == [FINALIZER]
+        events = (await house.get("/runtimes/greeter/events")).value["events"]
+        assert {each["type"] for each in events} == {"Normal"}
+        assert all(each["count"] == 1 and each["last_at"] >= each["first_at"] for each in events)
+        assert events[0]["message"]
+        assert (await house.get("/runtimes/nobody/events")).code == "not_found"
 
     inside(story)

@@ -7,18 +7,21 @@ from xml.etree import ElementTree
 import pytest
 
 from holdfast.core.drawing import FORMATS, machines, states_document
+from holdfast.runtimes.drawing import RUNTIME_MACHINE
+
+EVERY = (*machines(), RUNTIME_MACHINE)
 
 
 @pytest.mark.parametrize("form", sorted(FORMATS))
 def test_every_form_draws_every_state_of_every_machine(run, form: str) -> None:
     done = run("states", "--format", form)
     assert done.code == 0
-    for machine in machines():
+    for machine in EVERY:
         assert all(state in done.out for state in machine.states)
 
 
 def test_an_svg_is_one_picture(run) -> None:
-    choices = [("--machine", machine.name) for machine in machines()]
+    choices = [("--machine", machine.name) for machine in EVERY]
     for choice in ((), *choices):
         drawn = run("states", "--format", "svg", *choice).out
         # What we have just drawn ourselves is no stranger's text.
@@ -28,7 +31,7 @@ def test_an_svg_is_one_picture(run) -> None:
 def test_json_names_its_schema_and_its_machines(run) -> None:
     every = json.loads(run("states", "--format", "json").out)
     assert every["schema"] == 1
-    assert list(every["machines"]) == [machine.name for machine in machines()]
+    assert list(every["machines"]) == [machine.name for machine in EVERY]
     one = json.loads(run("states", "--format", "json", "--machine", "lease").out)
     assert list(one["machines"]) == ["lease"]
 
@@ -36,7 +39,7 @@ def test_json_names_its_schema_and_its_machines(run) -> None:
 def test_a_written_document_passes_its_check(run, tmp_path: Path) -> None:
     page = tmp_path / "states.md"
     assert run("states", "--write", page) == (0, "", "")
-    assert page.read_text(encoding="utf-8") == states_document()
+    assert page.read_text(encoding="utf-8") == states_document(beside=(RUNTIME_MACHINE,))
     assert run("states", "--check", page) == (0, "", "")
 
 

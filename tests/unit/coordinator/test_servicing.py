@@ -12,11 +12,11 @@ from holdfast.core.decision import Accepted
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.spec import JobSpec, ServicePolicy
 from holdfast.core.task import TaskState
-from holdfast.scheduler.explain import explain
+from holdfast.scheduler.explain import JobSituation, explain, explain_job
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.post import Post
 from holdfast.testing.service import Service
-from holdfast.wire.exchange import Failed, Hello, Lingering, Progress, Sample, ServiceNews, Started
+from holdfast.wire.exchange import Failed, Hello, Progress, Sample, ServiceNews, Started
 
 JOB = JobId("1")
 TERM_MS = 10_000
@@ -98,12 +98,6 @@ def test_no_endpoint_outlives_its_replica() -> None:
     servicing = service.exchanges.servicing
     service.exchanges.prune(service.coordinator.now())
     assert servicing.standing(LeaseId(lease)) is None
-    fall = servicing.last_fall(JOB, Index(0))
-    assert fall is not None
-    assert (fall.error, fall.exit_code) == ("exited 1", 1)
-    service.do(c.EndService(job_id=JOB))
-    service.exchanges.prune(service.coordinator.now())
-    assert servicing.last_fall(JOB, Index(0)) is None
 
 
 def test_a_stopped_replica_is_told_to_stop_and_is_reached_no_more() -> None:
@@ -115,15 +109,6 @@ def test_a_stopped_replica_is_told_to_stop_and_is_reached_no_more() -> None:
     reply = worker.hear(slots=2, held=(first, second))
     assert [stop.lease_id for stop in reply.stops] == [first]
     assert reached(service) == ["host:2"]
-    # It is over, and its process is not: whoever waits for that can see it.
-    lingers = Lingering(LeaseId(first), 0, 0, 0, 0)
-    worker.hear(slots=2, held=(second,), occupied=1, lingering=(lingers,), services=both[1:])
-    service.exchanges.prune(service.coordinator.now())
-    assert service.exchanges.servicing.still_ending(JOB) == (first,)
-    worker.hear(slots=2, held=(second,), services=(news(second, "unready"),))
-    assert service.exchanges.servicing.still_ending(JOB) == ()
-    service.exchanges.prune(service.coordinator.now())
-    assert service.exchanges.servicing.standing(LeaseId(first)) is None
 
 
 def test_news_of_what_is_not_held_there_or_is_no_service_say_nothing() -> None:
@@ -185,6 +170,17 @@ def test_metrics_are_ordered_once_of_each_replica_there_is_and_will_be() -> None
     assert reply.scrapes == tuple(item.lease_id for run in reply.runs for item in run.items)
 
 
+def test_metrics_that_are_ordered_before_a_worker_is_back_are_ordered_of_it_then() -> None:
+    service = a_service()
+    worker, (lease,) = begun(service)
+    service.settle()
+    service.crash()
+    servicing = service.exchanges.servicing
+    servicing.scrape(JOB)
+    service.exchanges.prune(service.coordinator.now())
+    assert worker.hear(held=(lease,), seen=0).scrapes == (lease,)
+
+
 def test_whoever_wants_to_know_is_told_which_service_changed() -> None:
     service = a_service()
     worker, (lease,) = begun(service)
@@ -207,7 +203,13 @@ def test_a_replica_is_shown_and_explained_with_how_it_stands() -> None:
         around = Surroundings(state, now, now, crew)
         return explain(around.situation(state.jobs[JOB], Index(0)))[0].sentence
 
+    def whole() -> JobSituation:
+        now = service.coordinator.now()
+        return Surroundings(state, now, now, crew).whole(state.jobs[JOB])
+
     assert explained().endswith("; it is unready: GET / answered 500.")
+    codes = [told.code for told in explain_job(whole())]
+    assert codes == ["unready", "service"]
     view = service.exchanges.servicing.view(state.jobs[JOB], Index(0), int)
     assert view is not None
     assert (view["state"], view["why"], view["restarts"]) == ("unready", "GET / answered 500", 0)
@@ -263,3 +265,15 @@ def test_a_crash_at_any_step_neither_charges_twice_nor_leaves_an_endpoint(
     assert not job.sealed
     service.check()
     assert service.troubles == []
+
+
+def test_replicas_that_cannot_be_asked_are_told_apart_from_those_that_can() -> None:
+    service = a_service(3)
+    worker, leases = begun(service, 3)
+    states = ("ready", "ready", "starting")
+    told_now = tuple(news(lease, state) for lease, state in zip(leases, states, strict=True))
+    worker.hear(slots=3, held=leases, services=told_now)
+    state, now = service.coordinator.state, service.coordinator.now()
+    around = Surroundings(state, now, now, LiveCrew(state, service.exchanges))
+    reasons = {reason.code: reason.tasks for reason in explain_job(around.whole(state.jobs[JOB]))}
+    assert reasons == {"held": 2, "unready": 1, "service": 0}

@@ -24,7 +24,7 @@ def test_resolution_002_1_what_is_applying_waits_for_the_answer_and_asks_again()
     world.refusals = [ApplyCode.FAILED]
     world.look()
     assert world.phase is APPLYING
-    assert world.look().actions == (), "its patience is not over"
+    assert world.look().actions == (), "it waits before it asks again"
     world.now = Instant(world.now + 1_000)
     assert [type(each) for each in world.look().actions] == [a.ApplyWorkload]
     world.look()

@@ -65,7 +65,7 @@ def test_002_50_every_workload_has_the_predicted_name_and_labels(descriptor):
     }
     assert grid.labels["oaas.io/component"] == "odgm"
     for workload in (hello, bye, grid):
-        assert {*workload.kinds, *workload.attendants} <= set(descriptor.managed)
+        assert {*workload.kinds, *workload.companions} <= set(descriptor.managed)
 
 
 @EVERY

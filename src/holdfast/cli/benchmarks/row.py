@@ -40,6 +40,7 @@ ROW_NAMES: Final = (
     "replay",
     "growth",
     "scheduler",
+    "evaluator",
     "help",
 )
 """Every row is a module of this name with a `ROW` in it; this is the order they are shown in."""

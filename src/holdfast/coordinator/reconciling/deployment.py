@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.ids import JobId
 from holdfast.core.placing import Placing, constraint_of
 from holdfast.core.resource import Resource
 from holdfast.core.spec import JobSpec, ServicePolicy
@@ -131,4 +130,3 @@ def _planned(probe: Probe | None) -> PlannedProbe | None:
     )
 
 
-JobIds = dict[JobId, None]

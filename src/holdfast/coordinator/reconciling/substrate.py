@@ -40,7 +40,6 @@ from holdfast.runtimes.passing import enforcement_of
 from holdfast.runtimes.ports import DONE, Deed, Outcome
 from holdfast.runtimes.reduce import apply_enforcement
 from holdfast.runtimes.resource import COMPONENT_LABEL, FUNCTION_LABEL, ODGM, Resource
-from holdfast.runtimes.rollout import Round
 from holdfast.runtimes.status import ApplyCode, ResourceRef, Router
 from holdfast.runtimes.workload import Workload
 
@@ -155,7 +154,6 @@ class LocalSubstrate:
 
     def _deployment(self, owner: str, found: Tended, kind: ManagedKind, now: Instant) -> Child:
         workload, replicas = found.workload, found.replicas
-        told = found.round(0, now)
         new = [each for each in replicas if each.revision == workload.revision]
         # While others make room, one of the newest revision counts when it can take over.
         is_rolling = len(new) < len(replicas)
@@ -172,7 +170,7 @@ class LocalSubstrate:
             ready=sum(each.is_ready for each in replicas),
             crash=self._crash(new),
             problems=_problems(replicas),
-            rollout=told.progress if is_rolling or _pauses(told) else None,
+            rollout=found.round(0, now).progress if is_rolling else None,
         )
 
     def _crash(self, replicas: Iterable[Stood]) -> Crash | None:
@@ -242,10 +240,6 @@ class LocalSubstrate:
         if not isinstance(decision, Refused):
             return DONE
         return Outcome(CODES.get(decision.code, ApplyCode.FAILED), decision.message)
-
-
-def _pauses(told: Round) -> bool:
-    return told.wake_after_ms is not None
 
 
 def _problems(replicas: Iterable[Stood]) -> tuple[str, ...]:

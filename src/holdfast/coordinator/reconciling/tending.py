@@ -39,16 +39,22 @@ from holdfast.runtimes.workload import Workload
 
 ACTOR: Final = "runtimes"
 
-LOOKS_A_STEP: Final = 50
+LOOKS_A_STEP: Final = 10
 """So many deployments are looked at, and others have their turn."""
 
 
 class Tended:
     """A deployment, what it should be, and its replicas."""
 
-    def __init__(self, resource: Resource, jobs: list[Job], replicas: tuple[Stood, ...]) -> None:
+    def __init__(
+        self,
+        resource: Resource,
+        workload: Workload,
+        jobs: list[Job],
+        replicas: tuple[Stood, ...],
+    ) -> None:
         self.resource = resource
-        self.workload: Workload = workload_of(resource)
+        self.workload = workload
         self.memory: Memory = memory_of(resource)
         self.jobs = jobs
         self.replicas = replicas
@@ -78,6 +84,7 @@ class Tender:
         self._state = coordinator.state
         self._holdings = holdings
         self._servicing = servicing
+        self._workloads: dict[str, tuple[bytes, Workload]] = {}
         for name in holdings.all_names():
             self.queue.add(name)
 
@@ -99,7 +106,15 @@ class Tender:
         if resource is None:
             return None
         jobs = self._holdings.jobs(name)
-        return Tended(resource, jobs, stood(jobs, self._servicing, now))
+        replicas = stood(jobs, self._servicing, now)
+        return Tended(resource, self._workload(resource), jobs, replicas)
+
+    def _workload(self, resource: Resource) -> Workload:
+        """What it was told to be, read once for each time it was told."""
+        known = self._workloads.get(resource.name)
+        if known is None or known[0] != resource.spec:
+            known = self._workloads[resource.name] = (resource.spec, workload_of(resource))
+        return known[1]
 
     def _tend(self, name: str, now: Instant) -> bool:
         """One round; False where a command was refused, so that it is tried again later."""
@@ -135,6 +150,7 @@ class Tender:
             owner = self._holdings.owner(name)
             self._holdings.jobs(name)
             self._holdings.forget(name)
+            self._workloads.pop(name, None)
             self._holdings.changed(owner, "")
         return True
 

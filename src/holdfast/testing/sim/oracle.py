@@ -105,9 +105,13 @@ def judge_history(history: Iterable[Op], audit: Auditor) -> list[str]:
     placed: list[tuple[Op, int]] = []
     for op in history:
         positions = audit.asked.get(op.key, [])
-        if len(positions) > 1 and op.key not in audit.forgotten:
+        # A request that was forgotten is a new one. Its quarter of an hour is over at once where
+        # the next machine's wall clock is so far ahead.
+        is_known = op.key not in audit.forgotten
+        if len(positions) > 1 and is_known:
             troubles.append(f"{op.kind} {op.key} was recorded at {positions}")
-        if op.told is not None and op.told.code not in ("", GONE) and positions:
+        is_refused = op.told is not None and op.told.code not in ("", GONE)
+        if is_refused and positions and is_known:
             troubles.append(f"{op.kind} {op.key} was refused and recorded at {positions}")
         if op.told is not None and not op.told.code and not positions and _must_be_there(op):
             troubles.append(f"{op.kind} {op.key} was acknowledged and is nowhere recorded")

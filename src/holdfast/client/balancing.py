@@ -1,0 +1,104 @@
+"""Requests to a service that has several replicas, one replica after the other."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from holdfast.client.errors import NoEndpoint
+from holdfast.core.errors import OperatingError
+
+T = TypeVar("T")
+
+REFRESH_S: Final = 5.0
+REST_S: Final = 10.0
+
+
+class RoundRobin:
+    """The addresses of a service, in turn. They are looked up again every `refresh_s`, and at once
+    when none is left; one that failed is left out for `rest_s`, unless it is told anew.
+
+    May be used by many threads. While nobody can be asked for addresses the last known ones hold.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], Sequence[str]],
+        name: str = "",
+        *,
+        refresh_s: float = REFRESH_S,
+        rest_s: float = REST_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self._look = look
+        self._refresh_s = refresh_s
+        self._rest_s = rest_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: tuple[str, ...] = ()
+        self._looked_at: float | None = None
+        self._resting: dict[str, float] = {}
+        self._turn = 0
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Those that may be asked now, `host:port` each."""
+        with self._lock:
+            return self._usable()
+
+    def next(self) -> str:
+        """The address whose turn it is; `NoEndpoint` where there is none."""
+        with self._lock:
+            usable = self._usable()
+            if not usable:
+                self._refresh()
+                # Better one that failed a moment ago than none.
+                usable = self._usable() or self._known
+            if not usable:
+                raise NoEndpoint(f"nobody takes requests of {self.name or 'this service'} now")
+            self._turn += 1
+            return usable[self._turn % len(usable)]
+
+    def failed(self, address: str) -> None:
+        """Leave this address out for a while."""
+        with self._lock:
+            self._resting[address] = self._clock() + self._rest_s
+
+    def call(self, do: Callable[[str], T]) -> T:
+        """What `do` makes of an address. Where it cannot connect, the next address is tried, each
+        once; an OSError of the last one is raised. `do` may be called more than once, and only
+        something that is safe to repeat belongs in there."""
+        tries = max(1, len(self.addresses))
+        while True:
+            address = self.next()
+            try:
+                return do(address)
+            except OSError:
+                self.failed(address)
+                tries -= 1
+                if tries <= 0:
+                    raise
+
+    def _usable(self) -> tuple[str, ...]:
+        now = self._clock()
+        if self._looked_at is None or now >= self._looked_at + self._refresh_s:
+            self._refresh()
+        self._resting = {each: until for each, until in self._resting.items() if until > now}
+        return tuple(each for each in self._known if each not in self._resting)
+
+    def _refresh(self) -> None:
+        self._looked_at = self._clock()
+        try:
+            self._known = tuple(self._look())
+        except OperatingError:
+            if not self._known:
+                raise
+            return
+        # What is no longer told needs no rest: if it comes back it is another replica.
+        self._resting = {
+            each: until for each, until in self._resting.items() if each in self._known
+        }
+
+    def __repr__(self) -> str:
+        return f"<endpoints of {self.name}>"

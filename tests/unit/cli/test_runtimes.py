@@ -1,0 +1,129 @@
+"""Class runtimes as people look at them: why one is not up, what to do, what it was before."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from holdfast.core import commands_resources as r
+from holdfast.runtimes.documents import encode_status
+from holdfast.runtimes.manifest import encode
+from holdfast.runtimes.resource import FINALIZER, KIND
+from holdfast.runtimes.status import Phase
+from holdfast.testing.model_runtime import ModelRuntime, a_resource, declared, function
+from holdfast.testing.world import World
+
+
+def put(world: World, name: str, runtime: ModelRuntime) -> None:
+    """Declare it as it was declared, and write down what is known of it."""
+    world.did(r.PutResource(kind=KIND, name=name, spec=encode(runtime.resource.spec)))
+    world.did(r.SetResourceFinalizers(kind=KIND, name=name, finalizers=(FINALIZER,)))
+    told(world, name, runtime)
+
+
+def told(world: World, name: str, runtime: ModelRuntime) -> None:
+    status = encode_status(runtime.resource.status)
+    world.did(r.PutResourceStatus(kind=KIND, name=name, status=status))
+    world.sleep(1_000)
+
+
+def crashing() -> ModelRuntime:
+    spec = declared(functions=[function(), function("bad", "crash")])
+    runtime = ModelRuntime(a_resource(spec))
+    runtime.reach(Phase.DEGRADED)
+    return runtime
+
+
+@pytest.fixture
+def folder(write) -> Path:
+    """One that is up, one that crashes, and one that goes."""
+    world = World()
+    up = ModelRuntime(a_resource(declared(functions=[function(replicas=2)])))
+    put(world, "greeter", up)
+    up.reach(Phase.AVAILABLE)
+    told(world, "greeter", up)
+    put(world, "unlucky", crashing())
+    put(world, "leaving", ModelRuntime(a_resource()))
+    world.did(r.MarkResourceDeleted(kind=KIND, name="leaving"))
+    return write(world)
+
+
+def test_a_list_says_of_each_how_far_it_is_and_why(run, folder):
+    done = run("runtime", "list", "--data", folder)
+    assert done.code == 0, done.err
+    rows = {line.split()[0]: line for line in done.out.splitlines()}
+    assert " available " in rows["greeter"]
+    assert " 1/1 " in rows["greeter"]
+    assert " 2/2 " in rows["greeter"]
+    assert " degraded " in rows["unlucky"]
+    assert "restart count" in rows["unlucky"]
+    assert run("runtime", "list", "--data", folder, "-o", "name").out.split() == [
+        "greeter", "leaving", "unlucky",
+    ]  # fmt: skip
+    wide = run("get", "runtimes", "--data", folder, "-o", "wide")
+    assert "GENERATION" in wide.out
+
+
+def test_one_that_is_not_up_is_explained_with_what_to_do(run, folder):
+    done = run("runtime", "show", "unlucky", "--data", folder)
+    assert done.code == 0, done.err
+    assert "Pod greeter--bad/0 restart count=" in done.out
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["bad", "no", "0/1"] in [line[:3] for line in lines]
+    assert ["hello", "yes", "1/1"] in [line[:3] for line in lines]
+    assert ["Degraded", "True", "CrashLoop"] in [line[:3] for line in lines]
+    assert "boom" in done.out
+    assert "next: mend the command and `holdfast apply -f FILE` again" in done.out
+    up = run("runtime", "show", "greeter", "--data", folder)
+    assert "next:" not in up.out
+    gone = run("runtime", "show", "nobody", "--data", folder)
+    assert gone.code == 4
+    assert f"`holdfast runtime list --data {folder}`" in gone.err
+
+
+def test_what_is_shown_to_programs_is_the_resource_and_can_be_compared_again(
+    run, folder, tmp_path
+):
+    shown = json.loads(run("runtime", "show", "greeter", "--data", folder, "-o", "json").out)
+    assert (shown["apiVersion"], shown["kind"]) == ("oaas.io/v1alpha1", "ClassRuntime")
+    status = shown["status"]
+    assert {"phase", "observedGeneration", "conditions", "functions", "routers", "resource_refs",
+            "nfr_recommendations", "last_applied_recommendations", "last_applied_at"} <= {
+        *status}  # fmt: skip
+    assert status["functions"][0]["function_key"] == "hello"
+    assert [each["type"] for each in status["conditions"]][:3] == [
+        "Progressing", "Available", "Degraded",
+    ]  # fmt: skip
+    file = tmp_path / "shown.yaml"
+    file.write_text(run("runtime", "show", "greeter", "--data", folder, "-o", "yaml").out)
+    assert run("diff", "-f", file, "--data", folder).code == 0
+    document = yaml.safe_load(file.read_text())
+    document["spec"]["functions"][0]["replicas"] = 7
+    file.write_text(yaml.safe_dump(document))
+    changed = run("diff", "-f", file, "--data", folder)
+    assert changed.code == 1
+    assert "-  replicas: 2\n+  replicas: 7\n" in changed.out
+    document["metadata"]["name"] = "new"
+    file.write_text(yaml.safe_dump(document))
+    assert run("diff", "-f", file, "--data", folder, "-o", "name").out == "new\n"
+    assert run("diff", "-f", file, "--data", folder, "--at", 1, "--at", 2).code == 2
+
+
+def test_the_log_tells_the_life_of_a_runtime_and_any_moment_of_it(run, folder):
+    done = run("runtime", "events", "greeter", "--data", folder, "-o", "json")
+    events = json.loads(done.out)["events"]
+    assert [each["reason"] for each in events] == ["Declared", "Pending", "Available"]
+    bad = run("runtime", "events", "unlucky", "--data", folder)
+    assert "Warning  CrashLoop" in bad.out
+    going = json.loads(run("runtime", "events", "leaving", "--data", folder, "-o", "json").out)
+    assert going["events"][-1]["reason"] == "Deleting"
+    early = run("runtime", "list", "--data", folder, "--at", 4)
+    assert "pending" in early.out
+    assert "unlucky" not in early.out
+
+
+def test_what_needs_a_server_says_what_is_missing(run, tmp_path):
+    assert run("apply").code == 2
+    assert run("apply", "-f", tmp_path / "none.yaml").code == 4
+    assert run("runtime", "wait", "x", "--for", "happiness").code == 2
