@@ -8,7 +8,8 @@ from holdfast.runtimes import actions as a
 from holdfast.runtimes.evaluate import evaluate
 from holdfast.runtimes.evaluation import DEFAULT_CONFIG, EvalInput
 from holdfast.runtimes.observed import Child, Crash, Known, ManagedKind, Observed
-from holdfast.runtimes.status import ConditionType, Phase
+from holdfast.runtimes.reasons import message_of
+from holdfast.runtimes.status import ApplyCode, ConditionType, Phase
 from holdfast.runtimes.templates import TEMPLATES
 from holdfast.testing.model_runtime import ModelRuntime, a_resource, declared, function
 
@@ -247,3 +248,52 @@ def test_002_62_how_soon_it_is_looked_at_again_is_bounded_and_grows():
     assert waits[0] == DEFAULT_CONFIG.poll_ms
     assert max(waits) == DEFAULT_CONFIG.poll_most_ms
     assert min(waits) > 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "parts", "said"),
+    [
+        ("Conflict", {"child": "Deployment/a"},
+         "Field manager ownership conflict applying Deployment/a."),
+        ("ApplyInvalid", {"detail": "no such field."}, "Validation failed: no such field."),
+        ("CrashLoop", {"pod": "a/0", "restarts": 3}, "Pod a/0 restart count=3."),
+        ("Timeout", {"span": "5m"}, "Readiness not achieved within 5m."),
+        ("ChildMissing", {"child": "Service/a"}, "Expected Service/a not found."),
+        ("Orphaned", {"child": "Hpa/a"}, "Found unmanaged Hpa/a; cleanup scheduled."),
+    ],
+)
+def test_002_77_to_82_each_reason_has_its_message(reason, parts, said):
+    assert message_of(reason, **parts) == said
+
+
+def test_002_78_what_is_invalid_degrades_until_something_valid_is_declared():
+    world = ModelRuntime(a_resource())
+    world.refusals = [ApplyCode.INVALID] * 20
+    world.reach(DEGRADED)
+    told = world.condition(ConditionType.DEGRADED)
+    assert (told.reason, told.message) == ("ApplyInvalid", "Validation failed: no.")
+    wait(world, 30_000)
+    assert world.phase is DEGRADED
+    world.refusals.clear()
+    world.declare(functions=[function(replicas=2)])
+    world.reach(AVAILABLE)
+
+
+def test_002_112_to_115_the_requirements_have_their_conditions():
+    nfr = {"mode": "enforce", "maxReplicas": 5, "stability": "10s", "cooldown": "5s"}
+    world = ModelRuntime(a_resource(declared(nfr=nfr)))
+    world.reach(PROGRESSING)
+
+    def true() -> set[str]:
+        told = world.resource.status.conditions
+        return {each.type for each in told if each.is_true} - {"Ready", "Reconciling"}
+
+    assert true() == {"Progressing"}
+    world.recommend(3)
+    world.look()
+    assert true() == {"Progressing", "NfrObserved"}
+    world.reach(AVAILABLE)
+    assert true() == {"Available", "NfrObserved"}
+    world.run(lambda: "NfrEnforced" in true(), rounds=60)
+    assert true() == {"Available", "NfrObserved", "NfrEnforced"}
+    assert world.resource.status.functions[0].desired == 3
