@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.core.ids import Instant
 from holdfast.runtimes.actions import EmitEvent, Enforce, EnforcementOutcome
-from holdfast.runtimes.analyzers import Advice, Answered, analyzer_of
 from holdfast.runtimes.nfr import judge
-from holdfast.runtimes.recommend import Measured
+from holdfast.runtimes.recommend import Component, Measured, recommend
 from holdfast.runtimes.reduce import apply_enforcement, record_recommendations
 from holdfast.runtimes.resource import Resource
 from holdfast.runtimes.spec import Function, Nfr
@@ -23,11 +22,8 @@ from holdfast.testing.enforced_runtimes import a_runtime, observed_at, workloads
 
 LOOK_MS = 15_000
 SAMPLE_MS = 5_000
+WINDOW_MS = 60_000
 HOUR = 3_600_000
-
-
-def nobody(url: str, timeout_ms: int, answered: Answered) -> None:
-    raise AssertionError(url)
 
 
 @dataclass
@@ -48,10 +44,6 @@ class Plant:
     def replicas(self) -> int:
         return workloads_of(self.resource)[0].replicas
 
-    def sampled(self, workload: Workload) -> tuple[Measured, ...]:
-        self.samples = [each for each in self.samples if self.now - each.at <= 60_000]
-        return tuple(self.samples)
-
     def measure(self) -> None:
         count = self.replicas
         swayed = self.rate * (1 + self.dice.uniform(-self.sway, self.sway))
@@ -69,8 +61,7 @@ class Plant:
 
     def look(self) -> None:
         now, workloads = Instant(self.now), workloads_of(self.resource)
-        analyzer = analyzer_of(self.resource, sampled=self.sampled, ask=nobody)
-        analyzer.analyze(self.resource, workloads, now=now, told=self.record)
+        self.advise(workloads[0])
         observed = observed_at(self.resource)
         found = judge(self.resource, Phase.AVAILABLE, observed, workloads, now=now)
         status = replace(self.resource.status, stability=found.stability)
@@ -79,12 +70,19 @@ class Plant:
             if not isinstance(action, EmitEvent):
                 self.enforce(action)
 
-    def record(self, advice: Advice) -> None:
-        nfr, before = self.resource.spec.nfr, self.resource.status
-        status = record_recommendations(
-            before, advice.recommendations,
-            stale_after_ms=nfr.stale_after, now=Instant(self.now),
+    def advise(self, workload: Workload) -> None:
+        nfr, before, now = self.resource.spec.nfr, self.resource.status, Instant(self.now)
+        self.samples = [each for each in self.samples if self.now - each.at <= WINDOW_MS]
+        component = Component(
+            component=workload.component, function_key=workload.function_key,
+            declared=self.resource.spec.functions[0].replicas, told=workload.replicas,
+            samples=tuple(self.samples),
         )  # fmt: skip
+        found = recommend(
+            nfr, component, window_ms=WINDOW_MS, previous=before.nfr_recommendations,
+            generation=1, now=now,
+        )  # fmt: skip
+        status = record_recommendations(before, found, stale_after_ms=nfr.stale_after, now=now)
         self.writes += status is not before
         self.resource = replace(self.resource, status=status)
 

@@ -19,11 +19,8 @@ from holdfast.core.ids import Index, Instant, JobId, LeaseId, WorkerId
 from holdfast.core.job import Job
 from holdfast.core.service import service_name
 from holdfast.core.task import Task
-from holdfast.wire.exchange import Exchange, Failed
+from holdfast.wire.exchange import Exchange
 from holdfast.wire.servicing import READY, Sample, ServiceNews
-
-ERROR_MOST: Final = 4_096
-"""So much of what a worker says about an end is kept; the log has all of it."""
 
 SAMPLES_KEPT: Final = 24
 """Of each replica: two minutes of them, where one comes every five seconds."""
@@ -48,19 +45,10 @@ class ReplicaStanding(Struct, frozen=True):
 
 
 class Tenant(Struct, frozen=True):
-    """Whose lease it is, and who holds it or held it last."""
+    """Whose lease it is."""
 
     job_id: JobId
     index: Index
-    worker: WorkerId
-
-
-class Fall(Struct, frozen=True):
-    """How a replica ended by itself the last time, in the words of its worker."""
-
-    error: str
-    exit_code: int | None
-    at: Instant
 
 
 class Sampled(Struct, frozen=True):
@@ -90,7 +78,6 @@ class Servicing:
         self._tell = tell
         self._standing: dict[LeaseId, ReplicaStanding] = {}
         self._samples: dict[LeaseId, deque[Sampled]] = {}
-        self._falls: dict[tuple[JobId, Index], Fall] = {}
         self._tenants: dict[LeaseId, Tenant] = {}
         # The jobs whose replicas are to read their own metrics, and who is still to be told so.
         self._scraped: dict[JobId, None] = {}
@@ -98,21 +85,10 @@ class Servicing:
 
     def take(self, worker: Worker, exchange: Exchange) -> None:
         """What a message says about services, after what it reports was judged."""
-        if exchange.failed:
-            self._note_falls(exchange.failed)
         if exchange.services:
             self._hear(worker, exchange.services)
         if exchange.samples:
             self._note(worker, exchange.samples)
-
-    def _note_falls(self, told: Iterable[Failed]) -> None:
-        now, jobs = self._coordinator.now(), self._coordinator.state.jobs
-        for failed in told:
-            job = jobs.get(failed.job_id)
-            if job is not None and job.service is not None:
-                fall = Fall(failed.error[:ERROR_MOST], failed.exit_code, now)
-                self._falls[failed.job_id, failed.index] = fall
-                self.on_change(failed.job_id)
 
     def _hear(self, worker: Worker, told: Iterable[ServiceNews]) -> None:
         """How replicas stand. What is not held there any more, or is no service, says nothing."""
@@ -146,20 +122,6 @@ class Servicing:
         """The latest samples of a replica, the oldest first."""
         return tuple(self._samples.get(lease_id, ()))
 
-    def last_fall(self, job_id: JobId, index: Index) -> Fall | None:
-        """How a replica ended by itself the last time, as long as this process remembers; the log
-        has it at the end of the task's last attempt."""
-        return self._falls.get((job_id, index))
-
-    def still_ending(self, job_id: JobId) -> tuple[LeaseId, ...]:
-        """Replicas of a service that are over and that their workers still name: their processes
-        have not ended. What was over before this process began is not known here."""
-        return tuple(
-            lease_id
-            for lease_id, tenant in self._tenants.items()
-            if tenant.job_id == job_id and self._is_ending(lease_id, tenant)
-        )
-
     def scrape(self, job_id: JobId) -> None:
         """Have the replicas of a service, also those to come, read their own metrics. Forgotten
         with this process: whoever wants them says so again."""
@@ -183,7 +145,7 @@ class Servicing:
             return ()
         given = [run for run in worker.runs if run.job_id in self._scraped]
         new = (item.lease_id for run in given for item in run.items)
-        return (*self._owed.pop(worker.worker, ()), *new)
+        return tuple(dict.fromkeys((*self._owed.pop(worker.worker, ()), *new)))
 
     def sweep(self) -> None:
         """Let go of what is over, and make good what could not be recorded at the time."""
@@ -195,12 +157,9 @@ class Servicing:
                 if standing is not None:
                     self._follow(task, standing.news)
                 continue
+            del self._tenants[lease_id]
+            self._standing.pop(lease_id, None)
             self._samples.pop(lease_id, None)
-            if not self._is_ending(lease_id, tenant):
-                del self._tenants[lease_id]
-                self._standing.pop(lease_id, None)
-        for who in [who for who in self._falls if not _is_counted(jobs.get(who[0]), who[1])]:
-            del self._falls[who]
         for job_id in [job_id for job_id in self._scraped if job_id not in jobs]:
             del self._scraped[job_id]
         if self._owed:
@@ -213,14 +172,6 @@ class Servicing:
         job = self._coordinator.state.jobs.get(tenant.job_id)
         task = None if job is None else (job.tasks or {}).get(tenant.index)
         return task if task is not None and task.lease_id == lease_id else None
-
-    def _is_ending(self, lease_id: LeaseId, tenant: Tenant) -> bool:
-        """Whether a replica is over and its worker still names it."""
-        worker = self._workers.get(tenant.worker)
-        if worker is None or worker.has_left or self._task(lease_id, tenant) is not None:
-            return False
-        lingering = (attempt.lease_id for attempt in worker.lingering)
-        return lease_id in worker.held or lease_id in lingering
 
     def view(self, job: Job, index: Index, wall: Wall) -> View | None:
         """A replica as it is shown: what is recorded of it, and how it stands."""
@@ -244,7 +195,7 @@ class Servicing:
         task = None if holder is None else holder.leases.get(lease_id)
         if task is None or state.jobs[task.job_id].service is None:
             return None
-        self._tenants[lease_id] = Tenant(task.job_id, task.index, worker.worker)
+        self._tenants[lease_id] = Tenant(task.job_id, task.index)
         return task
 
     def _follow(self, task: Task, news: ServiceNews) -> None:
@@ -262,8 +213,3 @@ class Servicing:
             command = c.RegisterEndpoint(**lease, address=news.address, metadata=news.ports)
         if command is not None:
             self._coordinator.execute(command, actor=f"worker:{task.worker}")
-
-
-def _is_counted(job: Job | None, index: Index) -> bool:
-    """Whether a replica is in the book of its service: it fell, and was not begun afresh since."""
-    return job is not None and job.service is not None and index in job.service.replicas

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
+from holdfast.coordinator.asking_away import Asker
 from holdfast.coordinator.bundles import FOLDER, Bundles
 from holdfast.coordinator.checker import Checker
 from holdfast.coordinator.clockwork import Clockwork
@@ -133,7 +134,8 @@ class Served:
             unplaced=Unplaced(self.coordinator, self.exchanges),
         )
         self.stalls = Stalls(self.coordinator, self.exchanges, settings)
-        self.reconciling = Reconciling(self.coordinator, self.exchanges, taken.recent)
+        ask = Asker(self.engine.post).ask
+        self.reconciling = Reconciling(self.coordinator, self.exchanges, taken.recent, ask=ask)
         self._taken = taken
         self.engine.hooks.extend(self._hooks())
 

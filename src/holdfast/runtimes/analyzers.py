@@ -1,152 +1,109 @@
-"""Who recommends: three ways behind one form. Each is asked about a runtime and tells, now or
-later, what it holds to be right; the reducer alone writes it down.
-
-`static` says what was written down. `workers` reckons from what the workers measured. `prometheus`
-asks a server. None of them reads a clock or a socket: samples and answers are passed in.
+"""Who recommends without knowing where children run: what was written down, and what a Prometheus
+server says. Neither reads a clock or a socket: the moment and whoever asks are passed in.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final
 
-from msgspec import Struct
-
-from holdfast.core.ids import Instant
-from holdfast.runtimes.nfr import declared_of
-from holdfast.runtimes.prometheus import questions, read_answer
-from holdfast.runtimes.recommend import Component, Measured, recommend
-from holdfast.runtimes.resource import FUNCTION, Resource
-from holdfast.runtimes.spec import (
-    CPU,
-    MEMORY,
-    ODGM_REPLICAS,
-    REPLICAS,
-    PrometheusAnalyzer,
-    StaticAnalyzer,
-    WorkersAnalyzer,
-)
+from holdfast.core.ids import NEVER, Instant
+from holdfast.runtimes.observed import Observed
+from holdfast.runtimes.prometheus import Question, questions, read_answer
+from holdfast.runtimes.resource import Resource
+from holdfast.runtimes.spec import CPU, MEMORY, ODGM_REPLICAS, REPLICAS
 from holdfast.runtimes.status import Recommendation
-from holdfast.runtimes.workload import Workload
 
-
-class Advice(Struct, frozen=True):
-    """What is recommended by target, and what went wrong in a line; both may be empty."""
-
-    recommendations: Mapping[str, Recommendation]
-    problem: str = ""
-
-
-Told = Callable[[Advice], None]
-
-Sampled = Callable[[Workload], tuple[Measured, ...]]
-"""What was measured lately of the replicas of a workload, oldest first."""
+Told = Callable[[Mapping[str, Recommendation]], None]
 
 Answered = Callable[[bytes | None, str], None]
 Ask = Callable[[str, int, Answered], None]
-"""Get an address within so many milliseconds; told its content, or None and why there is none."""
+"""Get an address within so many milliseconds; told once, its content or None and why not."""
 
+Complain = Callable[[str, str], None]
+"""Tell the people of a runtime, by its name, what is wrong."""
 
-class Analyzer(Protocol):
-    """One way of knowing what is right."""
-
-    def analyze(
-        self, resource: Resource, workloads: tuple[Workload, ...], *, now: Instant, told: Told
-    ) -> None:
-        """Tell once, or once for each question asked of others, what is right for a runtime."""
-
-
-def analyzer_of(resource: Resource, *, sampled: Sampled, ask: Ask) -> Analyzer:
-    """The one that the spec names."""
-    named = resource.spec.nfr.analyzer
-    if named.static is not None:
-        return Static(named.static)
-    if named.prometheus is not None:
-        return Prometheus(named.prometheus, ask)
-    return Workers(named.workers or WorkersAnalyzer(), sampled)
+ASK_MS: Final = 15_000
+"""So often the same is asked again."""
+HEARD_MOST: Final = 10_000
 
 
 class Static:
-    """Says what was written down."""
+    """Says what was written down, for as long as it is."""
 
-    def __init__(self, values: StaticAnalyzer) -> None:
-        self._values = values
-
-    def analyze(
-        self, resource: Resource, workloads: tuple[Workload, ...], *, now: Instant, told: Told
-    ) -> None:
-        written = {
-            REPLICAS: self._values.replicas,
-            MEMORY: self._values.memory,
-            CPU: self._values.cpu,
-            ODGM_REPLICAS: self._values.odgm_replicas,
-        }
-        values = {key: int(value) for key, value in written.items() if value is not None}
-        told(Advice(_recommended(resource, values, "static", now)))
+    def recommend(self, resource: Resource, observed: Observed, now: Instant, told: Told) -> None:
+        written = resource.spec.nfr.analyzer.static
+        values = {} if written is None else {
+            REPLICAS: written.replicas,
+            MEMORY: written.memory,
+            CPU: written.cpu,
+            ODGM_REPLICAS: written.odgm_replicas,
+        }  # fmt: skip
+        known = {key: int(value) for key, value in values.items() if value is not None}
+        told(_recommended(resource, known, "static", now))
 
 
-class Workers:
-    """Reckons from what the workers measured of the processes and scraped from the functions."""
+class _Heard:
+    """What the server said of one generation of a runtime. `open` counts questions without an
+    answer."""
 
-    def __init__(self, settings: WorkersAnalyzer, sampled: Sampled) -> None:
-        self._settings, self._sampled = settings, sampled
-
-    def analyze(
-        self, resource: Resource, workloads: tuple[Workload, ...], *, now: Instant, told: Told
-    ) -> None:
-        found: dict[str, Recommendation] = {}
-        for workload in workloads:
-            is_function = workload.component == FUNCTION
-            dimension = REPLICAS if is_function else ODGM_REPLICAS
-            component = Component(
-                component=workload.component,
-                function_key=workload.function_key,
-                declared=declared_of(resource, dimension, workload.function_key),
-                told=workload.replicas,
-                cpus_milli=workload.cpus_milli,
-                samples=self._sampled(workload),
-            )
-            found |= recommend(
-                resource.spec.nfr,
-                component,
-                window_ms=int(self._settings.window),
-                previous=resource.status.nfr_recommendations,
-                generation=resource.generation,
-                now=now,
-            )
-        told(Advice(found))
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.asked_at = NEVER
+        self.open = 0
+        self.problems: dict[str, str] = {}
+        self.recommendations: dict[str, Recommendation] = {}
 
 
 class Prometheus:
-    """Asks a server, one question a target; each answer is told when it comes."""
+    """Tells at once what was heard last and asks anew in the background, so that a server that is
+    slow or away holds nobody up: what it does not say again grows old."""
 
-    def __init__(self, settings: PrometheusAnalyzer, ask: Ask) -> None:
-        self._settings, self._ask = settings, ask
+    def __init__(self, ask: Ask, complain: Complain) -> None:
+        self._ask, self._complain = ask, complain
+        self._heard: dict[str, _Heard] = {}
 
-    def analyze(
-        self, resource: Resource, workloads: tuple[Workload, ...], *, now: Instant, told: Told
-    ) -> None:
-        for question in questions(resource, self._settings):
-            self._ask(
-                question.url,
-                int(self._settings.timeout),
-                _reader(resource, question.key, now, told),
-            )
+    def recommend(self, resource: Resource, observed: Observed, now: Instant, told: Told) -> None:
+        heard = self._heard.pop(resource.name, None)
+        if heard is None or heard.generation != resource.generation:
+            heard = _Heard(resource.generation)
+        self._heard[resource.name] = heard
+        if len(self._heard) > HEARD_MOST:
+            # Whoever was not asked about for longest: most likely it is no more.
+            del self._heard[next(iter(self._heard))]
+        if not heard.open and (heard.asked_at == NEVER or now - heard.asked_at >= ASK_MS):
+            self._ask_all(resource, heard, now)
+        told(dict(heard.recommendations))
 
-
-def _reader(resource: Resource, key: str, now: Instant, told: Told) -> Answered:
-    """Whoever asked at `now` knows how things were then, however long the answer took."""
-
-    def answered(content: bytes | None, why: str) -> None:
-        if content is None:
-            told(Advice({}, f"{key}: {why}"))
+    def _ask_all(self, resource: Resource, heard: _Heard, now: Instant) -> None:
+        settings = resource.spec.nfr.analyzer.prometheus
+        if settings is None:
             return
-        try:
-            values = read_answer(key, content)
-        except ValueError as error:
-            told(Advice({}, str(error)))
-            return
-        told(Advice(_recommended(resource, values, "prometheus", now)))
+        asked = questions(resource, settings)
+        heard.asked_at, heard.open = now, len(asked)
+        for question in asked:
+            answered = self._reader(resource, heard, question, now)
+            self._ask(question.url, int(settings.timeout), answered)
 
-    return answered
+    def _reader(
+        self, resource: Resource, heard: _Heard, question: Question, now: Instant
+    ) -> Answered:
+        """Whoever asked at `now` knows how things were then, however long the answer took."""
+
+        def answered(content: bytes | None, why: str) -> None:
+            heard.open -= 1
+            problem, values = "", {}
+            if content is None:
+                problem = f"{question.key}: {why}"
+            else:
+                try:
+                    values = read_answer(question.key, content)
+                except ValueError as error:
+                    problem = str(error)
+            heard.recommendations |= _recommended(resource, values, "prometheus", now)
+            if problem and problem != heard.problems.get(question.key):
+                self._complain(resource.name, problem)
+            heard.problems[question.key] = problem
+
+        return answered
 
 
 def _recommended(

@@ -267,7 +267,7 @@ def _told(subject: Subject) -> Iterator[EmitEvent]:
     """Told when a decision turns into another, not at every look."""
     before, held = subject.look.stability, subject.decided.stability
     said = before.decision if before is not None else ""
-    if held is None or held.decision == said:
+    if held is None:
         return
     if held.decision.endswith(CLAMPED) and not said.endswith(CLAMPED):
         high = subject.look.rules.high

@@ -154,9 +154,9 @@ class _Stage:
         """Unready ones first, then the newest, as far as enough ready ones stay.
 
         A new one that is not ready yet is counted on by nobody: the old ones it will replace are
-        left alone, ready or not, since those may be ready sooner.
+        left alone, ready or not, since those may be ready sooner. Ready ones go only when all
+        unready ones went, so what is to spare then is ready.
         """
-        ready = sum(replica.is_ready for replica in self.living)
         unready_new = sum(not replica.is_ready for replica in self.new)
         spare = len(self.living) - unready_new - self.bounds.least
         candidates = _first_to_go(self.old)[:from_old] + _first_to_go(self.new)[:surplus]
@@ -166,11 +166,10 @@ class _Stage:
         stopped = []
         for replica in candidates:
             is_counted = replica.is_ready or replica.revision != self.wanted
-            if is_counted and (spare <= 0 or (replica.is_ready and ready <= self.bounds.least)):
+            if is_counted and spare <= 0:
                 continue
             stopped.append(replica)
             spare -= is_counted
-            ready -= replica.is_ready
         return stopped
 
     def targets(self, start: int, stop: list[Replica]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from holdfast.scheduler.explain import JobSituation, explain, explain_job
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.post import Post
 from holdfast.testing.service import Service
-from holdfast.wire.exchange import Failed, Hello, Lingering, Progress, Sample, ServiceNews, Started
+from holdfast.wire.exchange import Failed, Hello, Progress, Sample, ServiceNews, Started
 
 JOB = JobId("1")
 TERM_MS = 10_000
@@ -98,12 +98,6 @@ def test_no_endpoint_outlives_its_replica() -> None:
     servicing = service.exchanges.servicing
     service.exchanges.prune(service.coordinator.now())
     assert servicing.standing(LeaseId(lease)) is None
-    fall = servicing.last_fall(JOB, Index(0))
-    assert fall is not None
-    assert (fall.error, fall.exit_code) == ("exited 1", 1)
-    service.do(c.EndService(job_id=JOB))
-    service.exchanges.prune(service.coordinator.now())
-    assert servicing.last_fall(JOB, Index(0)) is None
 
 
 def test_a_stopped_replica_is_told_to_stop_and_is_reached_no_more() -> None:
@@ -115,15 +109,6 @@ def test_a_stopped_replica_is_told_to_stop_and_is_reached_no_more() -> None:
     reply = worker.hear(slots=2, held=(first, second))
     assert [stop.lease_id for stop in reply.stops] == [first]
     assert reached(service) == ["host:2"]
-    # It is over, and its process is not: whoever waits for that can see it.
-    lingers = Lingering(LeaseId(first), 0, 0, 0, 0)
-    worker.hear(slots=2, held=(second,), occupied=1, lingering=(lingers,), services=both[1:])
-    service.exchanges.prune(service.coordinator.now())
-    assert service.exchanges.servicing.still_ending(JOB) == (first,)
-    worker.hear(slots=2, held=(second,), services=(news(second, "unready"),))
-    assert service.exchanges.servicing.still_ending(JOB) == ()
-    service.exchanges.prune(service.coordinator.now())
-    assert service.exchanges.servicing.standing(LeaseId(first)) is None
 
 
 def test_news_of_what_is_not_held_there_or_is_no_service_say_nothing() -> None:

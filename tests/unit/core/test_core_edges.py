@@ -193,6 +193,7 @@ def two_leased() -> Stage:
 
 
 START = e.Start(Index(0), LeaseId(1), Instant(5))
+BACKWARDS, BEYOND = e.Span(Index(99), Index(0)), e.Span(Index(0), Index(1 << 60))
 COMMIT = e.Commit(Index(0), LeaseId(1), 1, Position(3), Instant(5), Position(0), 0, 0, b"")
 
 
@@ -201,27 +202,17 @@ COMMIT = e.Commit(Index(0), LeaseId(1), 1, Position(3), Instant(5), Position(0),
     [
         e.AttemptsStarted(job_id=JOB, starts=(START, START)),
         e.AttemptsStarted(
-            job_id=JOB, starts=(START, msgspec.structs.replace(START, lease_id=LeaseId(9)))
-        ),
+            job_id=JOB, starts=(START, msgspec.structs.replace(START, lease_id=LeaseId(9)))),
         e.LeasesGranted(
             job_id=JOB, worker=WorkerId("w"), incarnation=1, slot=0, first_lease=LeaseId(9),
-            indices=(Index(0),), attempts=(1, 2), expires_at=Instant(0), alone=False,
-        ),
+            indices=(Index(0),), attempts=(1, 2), expires_at=Instant(0), alone=False),
+        e.TasksCompleted(job_id=JOB, worker=WorkerId("v"), incarnation=1, commits=(COMMIT,)),
         e.TasksCompleted(
-            job_id=JOB, worker=WorkerId("v"), incarnation=1, commits=(COMMIT,)
-        ),
-        e.TasksCompleted(
-            job_id=JOB, worker=WorkerId("w"), incarnation=1, commits=(COMMIT, COMMIT)
-        ),
+            job_id=JOB, worker=WorkerId("w"), incarnation=1, commits=(COMMIT, COMMIT)),
         e.TasksRetried(job_id=JOB, generation=2, spans=(e.Span(Index(0), Index(99)),)),
         e.TasksRetried(
-            job_id=JOB, generation=2, spans=(e.Span(Index(99), Index(0)),),
-            former=(TaskState.QUARANTINED,),
-        ),
-        e.TasksRestored(
-            job_id=JOB, generation=2, spans=(e.Span(Index(0), Index(1 << 60)),), items=(),
-            shared=b"",
-        ),
+            job_id=JOB, generation=2, spans=(BACKWARDS,), former=(TaskState.QUARANTINED,)),
+        e.TasksRestored(job_id=JOB, generation=2, spans=(BEYOND,), items=(), shared=b""),
         e.TaskDue(job_id=JOB, index=Index(0)),
         e.TaskDue(job_id=JOB, index=Index(-1)),
         e.TasksKilled(

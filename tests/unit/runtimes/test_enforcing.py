@@ -92,6 +92,12 @@ def test_002_97_a_changed_target_waits_for_stability_and_begins_its_window_anew(
     assert (decided.stability.target, decided.stability.last_change_at) == (4, NOW)
 
 
+def test_002_97_a_changed_target_waits_also_without_a_window_and_within_a_cooldown() -> None:
+    assert decision(stability=None, stability_ms=0) == WaitStability(4, NOW)
+    cooling = Enforced(cooldown_until=Instant(NOW + 1))
+    assert isinstance(decision(stability=None, enforced=cooling), WaitStability)
+
+
 def test_002_98_a_cooldown_waits_however_stable_the_target_is() -> None:
     until = Instant(NOW + 1)
     assert decision(enforced=Enforced(cooldown_until=until)) == WaitCooldown(4, until)

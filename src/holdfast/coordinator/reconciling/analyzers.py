@@ -1,6 +1,4 @@
-"""Who recommends: what was written down, or what the workers measured."""
-
-from collections.abc import Callable, Mapping
+"""Who recommends by what the workers measured."""
 
 from holdfast.coordinator.reconciling.deployment import KIND, workload_of
 from holdfast.coordinator.reconciling.holdings import Holdings
@@ -8,42 +6,14 @@ from holdfast.coordinator.servicing import Sampled, Servicing
 from holdfast.core.ids import Instant
 from holdfast.core.state import State
 from holdfast.core.task import Task
+from holdfast.runtimes.analyzers import Told
 from holdfast.runtimes.nfr import declared_of
 from holdfast.runtimes.observed import Observed
 from holdfast.runtimes.recommend import Component, Measured, recommend
 from holdfast.runtimes.resource import FUNCTION, Resource
-from holdfast.runtimes.spec import CPU, MEMORY, ODGM_REPLICAS, REPLICAS, WorkersAnalyzer
+from holdfast.runtimes.spec import ODGM_REPLICAS, REPLICAS, WorkersAnalyzer
 from holdfast.runtimes.status import Recommendation
 from holdfast.runtimes.workload import Workload
-
-Told = Callable[[Mapping[str, Recommendation]], None]
-
-
-class StaticAnalyzer:
-    """Says what was written down, for as long as it is."""
-
-    def recommend(
-        self, resource: Resource, observed: Observed, now: Instant, told: Told
-    ) -> None:
-        written = resource.spec.nfr.analyzer.static
-        values = {} if written is None else {
-            REPLICAS: written.replicas,
-            MEMORY: written.memory,
-            CPU: written.cpu,
-            ODGM_REPLICAS: written.odgm_replicas,
-        }  # fmt: skip
-        told(
-            {
-                dimension: Recommendation(
-                    value=int(value),
-                    observed_at=now,
-                    generation=resource.generation,
-                    basis="static",
-                )
-                for dimension, value in values.items()
-                if value is not None
-            }
-        )
 
 
 class WorkersMeasured:

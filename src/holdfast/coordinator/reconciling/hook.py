@@ -9,7 +9,7 @@ from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
-from holdfast.coordinator.reconciling.analyzers import StaticAnalyzer, WorkersMeasured
+from holdfast.coordinator.reconciling.analyzers import WorkersMeasured
 from holdfast.coordinator.reconciling.crashes import Crashes
 from holdfast.coordinator.reconciling.holdings import Holdings
 from holdfast.coordinator.reconciling.leaving import Leaving
@@ -19,6 +19,8 @@ from holdfast.coordinator.reconciling.substrate import LocalSubstrate
 from holdfast.coordinator.reconciling.tending import Tender
 from holdfast.core.ids import NEVER, Instant, Position
 from holdfast.core.record import Record
+from holdfast.runtimes.actions import EmitEvent
+from holdfast.runtimes.analyzers import Ask, Prometheus, Static
 from holdfast.runtimes.descriptor import TemplateDescriptor
 from holdfast.runtimes.happenings import Happenings
 from holdfast.runtimes.loop import Reconciler
@@ -31,8 +33,8 @@ ROUNDS_A_TURN: Final = 3
 
 
 class Reconciling:
-    """`read` gives a record of the log, durable or not. `further` are analyzers beside those that
-    know this coordinator alone."""
+    """`read` gives a record of the log, durable or not. `ask` asks servers elsewhere; without it
+    nobody recommends what they know."""
 
     def __init__(
         self,
@@ -41,7 +43,7 @@ class Reconciling:
         read: Callable[[Position], Record],
         *,
         descriptors: Mapping[str, TemplateDescriptor] = TEMPLATES,
-        further: Mapping[str, Analyzer] | None = None,
+        ask: Ask | None = None,
     ) -> None:
         self._coordinator = coordinator
         self._exchanges = exchanges
@@ -56,10 +58,11 @@ class Reconciling:
             descriptors,
         )  # fmt: skip
         analyzers: dict[str, Analyzer] = {
-            "static": StaticAnalyzer(),
+            "static": Static(),
             "workers": WorkersMeasured(state, self._holdings, servicing),
-            **(further or {}),
         }
+        if ask is not None:
+            analyzers["prometheus"] = Prometheus(ask, self._complain)
         store = LocalStore(coordinator, self.happenings)
         self.reconciler = Reconciler(
             store, substrate, analyzers, coordinator, descriptors=descriptors
@@ -100,6 +103,10 @@ class Reconciling:
     def _is_held_back(self) -> bool:
         """Where nothing is given out, nothing is decided either."""
         return bool(self._coordinator.state.suspended) or not self._exchanges.granting
+
+    def _complain(self, name: str, problem: str) -> None:
+        event = EmitEvent(reason="AnalyzerFailed", message=problem, is_warning=True)
+        self.happenings.tell(name, event, self._coordinator.now())
 
     def _changed(self, owner: str, name: str) -> None:
         if owner:

@@ -1,0 +1,134 @@
+"""Asking a real server from a thread of its own; the answer comes on the thread that posts."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from holdfast.coordinator.asking_away import AT_ONCE, CONTENT_BYTES_MAX, Asker
+
+PATIENCE_S = 30.0
+SOON_MS, LONG_MS = 50, 30_000
+PAGES: dict[str, tuple[int, bytes]] = {
+    "/api?query=a+b": (200, b'{"status":"success"}'),
+    "/bad": (400, b'{"status":"error","error":"parse error"}'),
+    "/gone": (404, b"<html>"),
+    "/broken": (503, b"{}"),
+    "/endless": (200, b"x" * (CONTENT_BYTES_MAX + 1)),
+}
+
+
+@contextmanager
+def serving(silent: threading.Event) -> Iterator[str]:
+    """Pages, and one that says nothing until it is told to."""
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/silent":
+                silent.wait(PATIENCE_S)
+                return
+            status, content = PAGES[self.path]
+            self.send_response(status)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Tests print nothing."""
+
+        def handle(self) -> None:
+            try:
+                super().handle()
+            except ConnectionError:
+                """Whoever asked has heard enough."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        silent.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Desk:
+    """Does what is posted on the thread of the test."""
+
+    def __init__(self) -> None:
+        self.posted: queue.Queue[Callable[[], None]] = queue.Queue()
+        self.asker = Asker(self.posted.put)
+        self.heard: list[tuple[bytes | None, str]] = []
+
+    def ask(self, url: str, timeout_ms: int = LONG_MS) -> None:
+        self.asker.ask(url, timeout_ms, lambda *told: self.heard.append(told))
+
+    def hear(self) -> tuple[bytes | None, str]:
+        self.posted.get(timeout=PATIENCE_S)()
+        return self.heard[-1]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/api?query=a+b", (b'{"status":"success"}', "")),
+        # Prometheus says what is wrong with a question in the answer.
+        ("/bad", (b'{"status":"error","error":"parse error"}', "")),
+        ("/gone", (None, "it answered 404")),
+        ("/broken", (None, "it answered 503")),
+        ("/endless", (None, f"the answer is longer than {CONTENT_BYTES_MAX} bytes")),
+    ],
+)
+def test_a_page_is_told_on_the_thread_that_was_asked(
+    path: str, told: tuple[bytes | None, str]
+) -> None:
+    desk = Desk()
+    with serving(threading.Event()) as url:
+        desk.ask(url + path)
+        assert desk.hear() == told
+
+
+def test_who_does_not_answer_is_given_up_and_who_is_not_there_is_told_of() -> None:
+    desk = Desk()
+    with serving(threading.Event()) as url:
+        desk.ask(f"{url}/silent", SOON_MS)
+        content, why = desk.hear()
+        assert content is None
+        assert "timed out" in why
+    desk.ask(f"{url}/api")
+    content, why = desk.hear()
+    assert content is None
+    assert "refused" in why
+    desk.ask("http:///nowhere")
+    assert desk.hear() == (None, "http:///nowhere names no host")
+
+
+def test_only_so_many_are_asked_at_once() -> None:
+    desk, silent = Desk(), threading.Event()
+    with serving(silent) as url:
+        for _ in range(AT_ONCE):
+            desk.ask(f"{url}/silent")
+        desk.ask(f"{url}/bad")
+        assert desk.hear() == (None, f"{AT_ONCE} questions are open already")
+        silent.set()
+        assert [desk.hear()[0] for _ in range(AT_ONCE)] == [None] * AT_ONCE
+        desk.ask(f"{url}/bad")
+        assert desk.hear()[1] == ""
+
+
+def test_an_answer_after_the_loop_was_left_is_nobodys() -> None:
+    left = threading.Event()
+
+    def closed(work: Callable[[], None]) -> None:
+        left.set()
+        raise RuntimeError("Event loop is closed")
+
+    with serving(threading.Event()) as url:
+        Asker(closed).ask(f"{url}/bad", LONG_MS, lambda *_: pytest.fail("nobody asked"))
+        assert left.wait(PATIENCE_S)
