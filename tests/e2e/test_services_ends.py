@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from holdfast.testing.service_stage import DEAF, FOREVER, TALK, ServiceStage
+from holdfast.worker import services
 
 
 @pytest.fixture
@@ -52,20 +53,25 @@ def test_one_that_ignores_the_signal_is_killed_after_its_grace_with_all_it_start
 
 
 @pytest.mark.parametrize("how", ["operator", "leaving"])
-def test_a_worker_that_is_left_tells_that_it_is_stopping_before_it_stops(
-    stage: ServiceStage, how: str
+def test_a_worker_that_is_left_ends_nothing_before_others_have_heard_of_it(
+    stage: ServiceStage, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(services, "FAREWELL_MS", 1_000_000)
     lease = stage.python(TALK)
     stage.until_state(lease, "ready")
-    stage.is_drained = how == "operator"
-    if how == "leaving":
-        stage.agent.drain()
-    stage.agent.speak_up()
     pid = int(stage.ask(lease))
-    while stage.states(lease)[-1] != "stopping":
-        # It was told within this exchange, and is not asked to end before that was answered.
-        assert psutil.pid_exists(pid)
-        stage.turn()
+    stage.is_away = True
+    if how == "operator":
+        # As the agent does that is told so.
+        stage.book.is_drained = stage.is_drained = True
+    else:
+        stage.agent.drain()
+    stage.turn()
+    assert stage.book.state_of(lease) == "stopping"
+    with pytest.raises(psutil.TimeoutExpired):
+        psutil.Process(pid).wait(0.3)
+    stage.come_back()
+    assert stage.states(lease)[-1] == "stopping"
     stage.until(lambda: bool(stage.released))
     assert [(back.lease_id, back.started) for back in stage.released] == [(lease, True)]
     assert is_gone(pid)

@@ -79,8 +79,10 @@ class ServiceStage:
         book = self.book = ServiceBook()
         self.attendant = Attendant(book, self._bell.set, monotonic_ms, Meter())
         self.commands = CommandExecutor(
-            slots, self._bell.set, monotonic_ms, surroundings, companion=self.attendant
-        )
+            slots, self._bell.set, monotonic_ms, surroundings, companion=self.attendant,
+            # Longer than anybody waits: what has no grace of its own would show.
+            grace_ms=10 * PATIENCE_S * 1_000,
+        )  # fmt: skip
         executor = ServiceExecutor(self.commands, self.attendant, book, monotonic_ms, HERE)
         executor.start()
         self.agent = Agent(
@@ -155,15 +157,17 @@ class ServiceStage:
             self._answer(self._parked)
 
     def until(self, is_so: Callable[[], bool]) -> None:
+        """The agent is stepped as a worker steps it: when it is woken, and when it is due."""
         give_up_at = time.monotonic() + PATIENCE_S
-        while True:
-            self.turn()
-            if is_so():
-                return
+        self.turn()
+        while not is_so():
             if time.monotonic() >= give_up_at:
                 raise TimeoutError(f"it did not come in time: {self.heard}")
-            self._bell.wait(0.02)
-            self._bell.clear()
+            is_woken = self._bell.wait(0.02)
+            due_ms = self.agent.next_due(monotonic_ms())
+            if is_woken or 0 < due_ms <= monotonic_ms() or self._has_orders():
+                self._bell.clear()
+                self.turn()
 
     def states(self, lease: LeaseId) -> list[str]:
         return [state for known, state, _ in self.heard if known == lease]

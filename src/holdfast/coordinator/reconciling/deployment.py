@@ -110,6 +110,7 @@ def plan_of(workload: Workload) -> bytes:
         ready=_planned(workload.probes.ready),
         live=_planned(workload.probes.live),
         metrics=workload.metrics_path,
+        metrics_port=workload.metrics_port,
         grace_ms=workload.grace_ms,
     )
     return encode_plan(plan)
