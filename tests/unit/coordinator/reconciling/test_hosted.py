@@ -270,3 +270,14 @@ def test_a_lost_worker_is_replaced_by_another(hosted: Hosted) -> None:
     hosted.pass_time(40_000, step_ms=2_000)
     assert hosted.phase() == "available"
     assert len(hosted.running()) == 2
+
+
+def test_a_worker_that_is_lost_does_not_hold_a_deletion_back_for_ever(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    hosted.hosts.remove(hosted.host_of(hosted.running()[0]))
+    hosted.delete()
+    hosted.pass_time(5_000)
+    assert hosted.phase() == "deleting"
+    hosted.pass_time(30_000, step_ms=2_000)
+    assert hosted.read() is None
