@@ -300,3 +300,13 @@ def test_load_on_a_function_makes_enforcement_scale_it_up_once_and_hold(place: P
         assert reasons.count("NFRApplied") == 1
         hf.runtimes.delete("greeter")
         hf.runtimes.wait("greeter", "deleted", timeout=PATIENCE)
+
+
+def test_a_folder_that_a_program_opened_itself_keeps_nothing_up_and_says_who_does(
+    tmp_path: Path,
+) -> None:
+    with (
+        holdfast.open(tmp_path / "own") as hf,
+        pytest.raises(Refused, match="`holdfast serve`, then holdfast.connect"),
+    ):
+        hf.runtimes.list()
