@@ -14,6 +14,7 @@ import yaml
 
 import holdfast
 from holdfast.cli.main import main
+from holdfast.client.runtime_wishes import is_up
 from holdfast.errors import Refused
 from holdfast.testing.fleet import wait_until
 from holdfast.testing.loopback import ServerProcess, WorkerProcess
@@ -179,6 +180,36 @@ def test_a_bad_generation_degrades_with_its_last_lines_and_a_good_one_recovers(
         hf.runtimes.apply(place.manifest(place.function("hello", says="better", replicas=2)))
         hf.runtimes.wait("greeter", timeout=PATIENCE)
         wait_until(lambda: set(place.processes().values()) == {"better"})
+        hf.runtimes.delete("greeter")
+        hf.runtimes.wait("greeter", "deleted", timeout=PATIENCE)
+
+
+@pytest.mark.slow
+def test_a_rollout_in_steps_tells_how_far_it_is_and_somebody_answers_all_the_time(
+    place: Place,
+) -> None:
+    steps = {"steps": ["50%", "100%"], "pause": "1s"}
+    with place.connect() as hf:
+        old = place.function("hello", says="old", replicas=2, rollout=steps)
+        hf.runtimes.apply(place.manifest(old))
+        hf.runtimes.wait("greeter", timeout=PATIENCE)
+        turn = hf.runtimes.endpoints("greeter", "hello", refresh_s=0.1)
+        new = place.function("hello", says="new", replicas=2, rollout=steps)
+        hf.runtimes.apply(place.manifest(new))
+        answers, told = set(), set()
+
+        def is_over() -> bool:
+            answers.add(turn.call(asked))
+            found = hf.runtimes.get("greeter")
+            for function in found["status"]["functions"]:
+                rollout = function["rollout"] or {"step": 0, "steps": 0}
+                told.add((rollout["step"], rollout["steps"]))
+            return is_up(found)
+
+        wait_until(is_over, 120)
+        assert answers == {"old", "new"}
+        assert (1, 2) in told
+        wait_until(lambda: set(place.processes().values()) == {"new"})
         hf.runtimes.delete("greeter")
         hf.runtimes.wait("greeter", "deleted", timeout=PATIENCE)
 
