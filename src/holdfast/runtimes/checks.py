@@ -13,7 +13,8 @@ NAME_MOST: Final = 63
 """So long may a name be that others must be able to look up."""
 REPLICAS_MOST: Final = 10_000
 PARTITIONS_MOST: Final = 10_000
-FUNCTIONS_MOST: Final = 1_000
+FUNCTIONS_MOST: Final = 200
+"""So many leave room in a status for what is said of each."""
 
 _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

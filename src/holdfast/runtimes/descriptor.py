@@ -87,7 +87,7 @@ def replicas_ready(workload: Workload, child: Child, _observed: Observed) -> Rea
         return ReadinessResult(False, "Outdated", "the newest revision is not rolled out yet")
     if child.updated < workload.replicas:
         message = f"{child.updated} of {workload.replicas} replicas updated"
-        return ReadinessResult(False, "RollingOut", message)
+        return ReadinessResult(False, "RollingOut", _with(message, child.problems))
     if child.ready < workload.replicas:
         message = f"{child.ready} of {workload.replicas} replicas ready"
         return ReadinessResult(False, "ReplicasNotReady", _with(message, child.problems))

@@ -11,6 +11,7 @@ from typing import Any, Final, get_args
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.resource import SPEC_BYTES_MAX
 from holdfast.runtimes.checks import first_problem
 from holdfast.runtimes.descriptor import Problem, TemplateDescriptor
 from holdfast.runtimes.resource import API_VERSION, KIND
@@ -102,6 +103,8 @@ def decode(
     except msgspec.ValidationError as error:
         return explained(str(error))
     problem = first_problem(manifest.metadata.name, manifest.spec, templates)
+    if problem is None and len(encode(manifest.spec)) > SPEC_BYTES_MAX:
+        problem = Problem("spec", f"all of it together is more than {SPEC_BYTES_MAX // 1024} KiB")
     if problem is not None:
         return problem
     return ClassRuntime(

@@ -14,6 +14,7 @@ from holdfast.core.ids import NEVER, Instant
 from holdfast.runtimes.actions import ApplyOutcome, EnforcementOutcome
 from holdfast.runtimes.evaluation import EvalOutput
 from holdfast.runtimes.status import (
+    ADDRESSES_MOST,
     AUDIT_MOST,
     AppliedRecommendation,
     ApplyCode,
@@ -183,10 +184,15 @@ def apply_enforcement(status: Status, outcome: EnforcementOutcome, *, now: Insta
 
 def refresh_routers(status: Status, routers: Iterable[Router], *, now: Instant) -> Status:
     """The status after discovery: the routers there are, in order, when they changed."""
-    found = tuple(
-        sorted(Router(each.service, tuple(sorted(each.addresses))) for each in routers)
+    found = sorted(routers)
+    room = ADDRESSES_MOST // max(1, len(found))
+    kept = tuple(
+        Router(
+            each.service, tuple(sorted(each.addresses)[:room]), max(0, len(each.addresses) - room)
+        )
+        for each in found
     )
-    return _written(status, replace(status, routers=found), now)
+    return _written(status, replace(status, routers=kept), now)
 
 
 def same(one: Status, other: Status) -> bool:

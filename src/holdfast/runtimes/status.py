@@ -15,6 +15,9 @@ from holdfast.core.ids import NEVER, Instant
 AUDIT_MOST: Final = 20
 """So many records of what was applied are kept; the events of the log have them all."""
 
+ADDRESSES_MOST: Final = 2_000
+"""So many addresses are in a status, over all services of a runtime."""
+
 
 class Phase(StrEnum):
     """Where in its life a runtime is."""
@@ -83,23 +86,25 @@ class FunctionStatus(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class OdgmStatus(Struct, frozen=True, kw_only=True, gc=False):
-    """The data grid."""
+    """The data grid. `healthy_partitions` is None where it does not tell."""
 
     service: str = ""
     is_ready: bool = False
     desired: int = 0
     ready: int = 0
     partitions: int = 0
-    healthy_partitions: int = 0
+    healthy_partitions: int | None = None
     reason: str = ""
     message: str = ""
 
 
 class Router(Struct, frozen=True, order=True, gc=False):
-    """Where requests for one service may go, as the registry of endpoints says."""
+    """Where requests for one service may go, as the registry of endpoints says. `left_off` are
+    those beyond `ADDRESSES_MOST` of all services; the registry has them."""
 
     service: str
     addresses: tuple[str, ...] = ()
+    left_off: int = 0
 
 
 class ResourceRef(Struct, frozen=True, order=True, gc=False):

@@ -23,12 +23,15 @@ APPLIED = "Applied"
 WAITS_MOST = 3
 """So many are named of those that are waited for; the status of each function has the rest."""
 
+MESSAGE_MOST = 500
+"""So much is said of a function at most: a status holds what is said of all of them."""
+
 
 def waits_for(seen: Seen) -> str:
     """Who is not ready, and why."""
     unready = [each for each in seen.judged if not each.is_ready]
     total = len(seen.judged)
-    told = [f"{_called(each)}: {each.message}" for each in unready[:WAITS_MOST]]
+    told = [f"{_called(each)}: {each.message[:MESSAGE_MOST]}" for each in unready[:WAITS_MOST]]
     if len(unready) > WAITS_MOST:
         told.append(f"and {len(unready) - WAITS_MOST} more")
     return f"{total - len(unready)} of {total} ready; {'; '.join(told)}" if told else ""
@@ -64,7 +67,7 @@ def _function(judged: Judged, descriptor: TemplateDescriptor) -> FunctionStatus:
         updated=child.updated if child else 0,
         revision=workload.revision,
         reason=judged.reason,
-        message=judged.message,
+        message=judged.message[:MESSAGE_MOST],
         rollout=child.rollout if child else None,
     )
 
@@ -80,13 +83,14 @@ def odgm_of(resource: Resource, seen: Seen, observed: Observed) -> OdgmStatus | 
         return resource.status.odgm
     workload, child, odgm = judged.workload, judged.child, resource.spec.odgm
     partitions = observed.partitions
+    healthy = None if partitions is None else sum(each.is_green for each in partitions)
     return OdgmStatus(
         service=workload.name,
         is_ready=judged.is_ready,
         desired=workload.replicas,
         ready=child.ready if child else 0,
         partitions=odgm.partitions if odgm else 0,
-        healthy_partitions=sum(each.is_green for each in partitions or ()),
+        healthy_partitions=healthy,
         reason=judged.reason,
         message=judged.message,
     )

@@ -7,13 +7,17 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from holdfast.core.ids import Instant
+from holdfast.core.resource import STATUS_BYTES_MAX
+from holdfast.runtimes.checks import FUNCTIONS_MOST
 from holdfast.runtimes.descriptor import Problem
 from holdfast.runtimes.documents import decode_status, encode_status, resource_document
 from holdfast.runtimes.manifest import ClassRuntime, decode, decode_stored, encode, told
-from holdfast.runtimes.status import NEW
+from holdfast.runtimes.status import NEW, Recommendation, Router
 from holdfast.runtimes.written import Cpu, Portion, Share, Size, Span, portion_of, read, spell
-from holdfast.testing.model_runtime import ModelRuntime, a_resource
+from holdfast.testing.model_runtime import ModelRuntime, a_resource, declared, function
 
 GREETER = """
 apiVersion: oaas.io/v1alpha1
@@ -174,6 +178,32 @@ def test_a_mistake_is_one_line_that_names_the_field(path, value, said):
     assert isinstance(found, Problem)
     assert str(found).startswith(said)
     assert "\n" not in str(found)
+
+
+def test_what_could_not_be_stored_is_refused_before():
+    large = at("spec.functions[0].env", {"A": "x" * 300_000})
+    assert str(decode(large)) == "spec: all of it together is more than 256 KiB"
+
+
+def test_as_many_functions_as_may_be_have_room_in_a_status():
+    names = [f"function-of-some-length-{number}" for number in range(FUNCTIONS_MOST)]
+    functions = [function(name, "hang") for name in names]
+    world = ModelRuntime(a_resource(declared(functions=functions)))
+    world.look()
+    said = "x" * 500
+    status = world.resource.status
+    status = replace(
+        status,
+        functions=tuple(replace(each, message=said) for each in status.functions),
+        routers=tuple(Router(each.service, ("10.0.0.1:12345",) * 10) for each in status.functions),
+        nfr_recommendations={
+            f"replicas/{name}": Recommendation(
+                value=10**9, observed_at=Instant(10**12), generation=99, basis="throughput"
+            )
+            for name in names
+        },
+    )
+    assert len(encode_status(status)) < STATUS_BYTES_MAX
 
 
 @pytest.mark.parametrize("content", [None, [], "text", 3])

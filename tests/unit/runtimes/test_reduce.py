@@ -102,6 +102,12 @@ def test_002_66_routers_are_refreshed_when_discovery_changed():
     assert reduce(once, OUTPUT, now=LATE).routers == once.routers
 
 
+def test_a_status_keeps_no_more_addresses_than_it_has_room_for():
+    routers = [Router(name, tuple(f"h:{n:05}" for n in range(5_000))) for name in ("a", "b")]
+    kept = refresh_routers(Status(), routers, now=EARLY).routers
+    assert [(len(each.addresses), each.left_off) for each in kept] == [(1_000, 4_000)] * 2
+
+
 def test_002_67_references_are_sorted_and_without_doubles():
     twice = replace(OUTPUT, resource_refs=OUTPUT.resource_refs * 2)
     assert reduce(Status(), twice, now=EARLY).resource_refs == (

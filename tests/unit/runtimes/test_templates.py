@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ids import Instant
 from holdfast.runtimes import templates
-from holdfast.runtimes.descriptor import TemplateDescriptor
+from holdfast.runtimes.descriptor import TemplateDescriptor, replicas_ready
 from holdfast.runtimes.evaluate import evaluate
 from holdfast.runtimes.evaluation import EvalInput
 from holdfast.runtimes.manifest import ClassRuntime, decode
@@ -145,6 +145,13 @@ def test_002_47_a_deployment_is_ready_with_as_many_replicas_as_desired(descripto
     rule = next(rule for rule in descriptor.readiness if rule.kind is hello.kinds[0])
     result = rule.evaluator(hello, child_of(hello, **changes), Observed(children={}))
     assert (result.is_ready, result.reason) == (not reason, reason)
+
+
+def test_why_replicas_are_not_there_is_told_with_them():
+    (hello,) = rendered(TEMPLATES["dev"], functions=[function(replicas=2)])
+    child = child_of(hello, updated=1, problems=("no worker has a slot",))
+    result = replicas_ready(hello, child, Observed(children={}))
+    assert result.message == "1 of 2 replicas updated: no worker has a slot"
 
 
 @EVERY
