@@ -150,7 +150,7 @@ def check_the_changes(world: World) -> None:
         assert not nfr.max_step_down or after >= before - nfr.max_step_down
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(worlds, histories)
 def test_002_146_whatever_is_advised_there_is_at_most_one_change_a_cooldown(
     world: World, history: list[tuple[Any, int, bool]]
@@ -159,7 +159,7 @@ def test_002_146_whatever_is_advised_there_is_at_most_one_change_a_cooldown(
     check_the_changes(world)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(worlds, histories, advices)
 def test_resolution_002_9_it_arrives_in_bounded_time_and_then_nothing_changes_for_ever(
     world: World, history: list[tuple[Any, int, bool]], value: int | None
@@ -191,7 +191,7 @@ def test_resolution_002_9_it_arrives_in_bounded_time_and_then_nothing_changes_fo
     check_the_changes(world)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(worlds, st.integers(3, 12), st.integers(0, 400_000))
 def test_resolution_002_10_advice_that_grows_stale_is_taken_back_step_by_step(
     world: World, value: int, silence_ms: int

@@ -1,10 +1,11 @@
 """Class runtimes as tables and in words, drawn from their documents alone."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
-from holdfast.cli.output import Column, View, clean, clean_text, draw, draw_fields
+from holdfast.cli.output import Column, View, clean, draw, draw_fields
 from holdfast.cli.spans import age
 from holdfast.cli.tables import cell, number, table_of, words
 from holdfast.client.runtime_wishes import condition, is_seen
@@ -12,21 +13,27 @@ from holdfast.client.runtime_wishes import condition, is_seen
 TELLING: Final = ("Stalled", "Degraded", "Progressing", "Available")
 """The conditions that say why a runtime is where it is, the most telling first."""
 
+LISTED: Final = "`holdfast job list --label oaas.io/owner={name}{options}`"
+LOGS: Final = f"`holdfast job logs JOB{{options}}`, with a JOB of {LISTED},"
 NEXT: Final = {
-    "CrashLoop": "mend the command and `holdfast apply -f FILE` again; {logs} has all it printed",
-    "Timeout": "{logs} has what it printed; `holdfast worker list{options}` says who could run it",
-    "Conflict": "`holdfast job list --label oaas.io/owner={name}{options}` shows who is in the way",
+    "CrashLoop": "mend the command and `holdfast apply -f FILE` again; {printed} has what it said",
+    "Timeout": "{printed} has what it printed; `holdfast worker list{options}` says who is there",
+    "Conflict": f"{LISTED} shows who is in the way",
     "ApplyInvalid": "mend the manifest and `holdfast apply -f FILE` again",
 }
 """What to do about a reason, where one can be named."""
 NEXT_IN: Final = {
     "pending": "`holdfast runtime wait {name}{options}` waits until it is up",
     "applying": "`holdfast runtime wait {name}{options}` waits until it is up",
-    "progressing": "`holdfast runtime wait {name}{options}` waits; {logs} has what it prints",
+    "progressing": "`holdfast runtime wait {name}{options}` waits; {printed} has what it prints",
     "degraded": "`holdfast runtime events {name}{options}` says how it came to this",
     "deleting": "`holdfast runtime wait {name} --for=deleted{options}` waits until it is gone",
 }
 """The same for a phase."""
+NO_ROOM: Final = "it waits for a worker"
+ROOM: Final = f"`holdfast job explain JOB{{options}}` says what it waits for; {LISTED} names JOB"
+"""The same for a replica that has nowhere to run."""
+_CRASHED: Final = re.compile(r"Pod (\d+/\d+) restart count=")
 
 
 def why(view: View) -> str:
@@ -83,7 +90,7 @@ def runtime_text(view: View, now: int, options: str) -> str:
             ("last enforced", status["last_applied_at"]),
         ]
     )
-    found = [head, _parts_table(view), _trouble(view), _conditions_table(view, now)]
+    found = [head, _parts_table(view), _conditions_table(view, now)]
     if status["nfr_recommendations"]:
         found.append(_recommendations_table(status["nfr_recommendations"], now))
     follows = next_step(view, options)
@@ -99,9 +106,11 @@ def next_step(view: View, options: str) -> str:
     degraded = condition(view, "Degraded")
     reason = degraded["reason"] if degraded is not None and degraded["status"] == "True" else ""
     told = NEXT.get(reason) or NEXT_IN.get(phase, "")
-    logs = f"`holdfast job list --label oaas.io/owner={name}{options}`"
-    logs += f" names its jobs, and `holdfast job logs JOB{options}`"
-    return told.format(name=name, options=options, logs=logs)
+    if phase != "deleting" and any(NO_ROOM in part["message"] for _, part in parts(view)):
+        told = ROOM
+    crashed = _CRASHED.match(degraded["message"]) if reason and degraded is not None else None
+    printed = f"`holdfast task logs {crashed[1]}{{options}}`" if crashed else LOGS
+    return told.replace("{printed}", printed).format(name=name, options=options)
 
 
 def events_table(views: Sequence[View], now: int) -> str:
@@ -151,17 +160,8 @@ def _rolled(rollout: View | None) -> str:
     return f"{rollout['updated']} of {rollout['desired']} are of the newest revision{step}"
 
 
-def _trouble(view: View) -> str:
-    """What a crashing replica printed last: more than a column holds."""
-    degraded = condition(view, "Degraded")
-    if degraded is None or degraded["status"] != "True" or "\n" not in degraded["message"]:
-        return ""
-    lines = clean_text(degraded["message"]).splitlines()
-    return "".join(f"  {line}\n" for line in lines)
-
-
 def _conditions_table(view: View, now: int) -> str:
-    found = view["status"]["conditions"]
+    found, above = view["status"]["conditions"], why(view)
     if not found:
         return ""
     return table_of(
@@ -170,7 +170,8 @@ def _conditions_table(view: View, now: int) -> str:
         cell("STATUS", "status"),
         cell("REASON", "reason"),
         number("SINCE", lambda each: _since(each["lastTransitionTime"], now)),
-        words("MESSAGE", "message"),
+        # What is said above already is not said eight times more.
+        words("MESSAGE", lambda each: each["message"] if each["message"] != above else ""),
     )
 
 

@@ -75,7 +75,7 @@ class Held(Struct, frozen=True, gc=False):
 Decision = Apply | ResetTarget | NoChange | WaitStability | WaitCooldown | SkipMode | Held
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class Rules(Struct, frozen=True, kw_only=True, gc=False):
     """What was declared about enforcing one dimension. `step_down` zero: downwards at once too.
     `high` None: no bound upwards."""
 
@@ -89,7 +89,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     enforce_in: tuple[str, ...]
 
 
-class NfrInput(Struct, frozen=True, kw_only=True):
+class NfrInput(Struct, frozen=True, kw_only=True, gc=False):
     """One look at one dimension of one component.
 
     `declared` is what the spec says, `actual` what the child was last told, None where that is
@@ -112,7 +112,7 @@ class NfrInput(Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-class Decided(Struct, frozen=True):
+class Decided(Struct, frozen=True, gc=False):
     """The decision, and what to remember of the target; None: nothing."""
 
     decision: Decision

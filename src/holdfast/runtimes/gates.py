@@ -91,7 +91,7 @@ def closed_phase(phase: Phase, enforce_in: tuple[str, ...], troubles: tuple[str,
     return f"nothing is enforced while {phase}"
 
 
-class Situation(Struct, frozen=True, kw_only=True):
+class Situation(Struct, frozen=True, kw_only=True, gc=False):
     """What the gates of a dimension look at. What is None was not measured."""
 
     now: Instant

@@ -40,6 +40,7 @@ from holdfast.runtimes.status import (
     Phase,
     Recommendation,
     Status,
+    parse_target_key,
     target_key,
 )
 from holdfast.runtimes.workload import Workload
@@ -50,7 +51,6 @@ FAILURES_MOST: Final = 3
 HELD_RECHECK_MS: Final = 15_000
 """How often a closed gate is looked at: what it measures changes without telling."""
 
-DIMENSIONS: Final = {FUNCTION: (REPLICAS, MEMORY, CPU)}
 TOLD: Final[Mapping[str, Callable[[Workload], int]]] = {
     REPLICAS: lambda workload: workload.replicas,
     ODGM_REPLICAS: lambda workload: workload.replicas,
@@ -63,7 +63,7 @@ something else meanwhile is brought back by applying its workload, not by enforc
 NOT_ENFORCED: Final = Enforced()
 
 
-class Subject(Struct, frozen=True):
+class Subject(Struct, frozen=True, gc=False):
     """One dimension of one component, looked at and decided."""
 
     key: str
@@ -138,16 +138,20 @@ def _subjects(
     status, nfr = resource.status, resource.spec.nfr
     situation = _situation(nfr, observed, now)
     rules: dict[tuple[int, str], Rules] = {}
+    touched = {parse_target_key(key)[0] for key in status.enforced}
+    considered = [each for each in TOLD if each in touched or is_wanted(nfr, each)]
     for workload in workloads:
         function_key = workload.function_key
-        for dimension in DIMENSIONS.get(workload.component, (ODGM_REPLICAS,)):
+        is_function = workload.component == FUNCTION
+        for dimension in considered:
+            if is_function is (dimension == ODGM_REPLICAS):
+                continue
             key = target_key(dimension, function_key)
             enforced = status.enforced.get(key, NOT_ENFORCED)
             advice = advice_for(status, dimension, function_key)
             if enforced is NOT_ENFORCED and (advice is None or not is_wanted(nfr, dimension)):
                 continue
-            kinds = workload.kinds + workload.companions
-            way = way_of(observed, kinds, function_key)
+            way = way_of(observed, workload.kinds + workload.companions, function_key)
             told = TOLD[dimension](workload)
             # What asks for nothing, because of its template, cannot be tuned either.
             declared = declared_of(resource, dimension, function_key) if told else 0
@@ -229,8 +233,9 @@ WAITING: Final[dict[type, tuple[str, str]]] = {
 
 
 def _actions(subject: Subject) -> Iterator[Enforce | EmitEvent]:
-    yield from _told(subject)
     look, decision = subject.look, subject.decided.decision
+    if subject.decided.stability != look.stability:
+        yield from _told(subject)
     match decision:
         case Apply(target=target):
             yield _enforce(subject, target, is_reset=False)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from holdfast.cli.runtime_texts import next_step
 from holdfast.core import commands_resources as r
 from holdfast.runtimes.documents import encode_status
 from holdfast.runtimes.manifest import encode
@@ -127,3 +128,35 @@ def test_what_needs_a_server_says_what_is_missing(run, tmp_path):
     assert run("apply").code == 2
     assert run("apply", "-f", tmp_path / "none.yaml").code == 4
     assert run("runtime", "wait", "x", "--for", "happiness").code == 2
+
+
+def document(phase: str, reason: str = "", said: str = "", part: str = "") -> dict:
+    degraded = {"type": "Degraded", "status": str(bool(reason)), "reason": reason, "message": said}
+    return {
+        "metadata": {"name": "greeter", "generation": 1},
+        "status": {
+            "phase": phase,
+            "observedGeneration": 1,
+            "conditions": [degraded],
+            "functions": [{"function_key": "hello", "message": part}],
+            "odgm": None,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        (document("degraded", "CrashLoop", "Pod 3/0 restart count=4. boom"), "task logs 3/0 -X`"),
+        (document("degraded", "CrashLoop", "Pod web-7f restart count=4."), "job logs JOB -X`"),
+        (document("degraded", "Timeout", "too late"), "`holdfast worker list -X`"),
+        (document("degraded", "EnforceFailed", "no"), "`holdfast runtime events greeter -X`"),
+        (document("progressing", part="0 of 1: it waits for a worker"), "job explain JOB -X`"),
+        (document("progressing"), "`holdfast runtime wait greeter -X`"),
+        (document("deleting", part="it waits for a worker"), "--for=deleted -X`"),
+    ],
+)
+def test_whatever_holds_it_up_the_next_command_is_named(view, said):
+    assert said in next_step(view, " -X")
+    assert "{" not in next_step(view, " -X")
+    assert next_step(document("available"), " -X") == ""
