@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.core import commands as c
 from holdfast.core import commands_resources as r
 from holdfast.core.task import TaskState
 from holdfast.runtimes.status import Status
@@ -218,3 +219,54 @@ def test_what_a_deleted_owner_left_behind_goes_as_well(hosted: Hosted) -> None:
     hosted.pass_time(5_000)
     assert hosted.service.coordinator.state.resources == {}
     assert hosted.running() == []
+
+
+def test_what_no_worker_could_carry_out_is_told_and_harms_nobody(hosted: Hosted) -> None:
+    hosted.apply(manifest("greeter", function("hello", "serve $PORT_ADMIN")))
+    hosted.apply(manifest("other"))
+    hosted.settle()
+    assert degraded_reason(hosted) == "ApplyInvalid"
+    message = next(each.message for each in status(hosted).conditions if each.type == "Degraded")
+    assert "$PORT_ADMIN is no port of this service" in message
+    assert hosted.phase("other") == "available"
+    hosted.apply(manifest("greeter", function("hello")))
+    hosted.pass_time(3_000)
+    assert hosted.phase() == "available"
+
+
+def test_a_job_that_a_person_cancelled_is_begun_anew(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    (job,) = hosted.jobs()
+    before = set(hosted.running())
+    hosted.service.do(c.KillJob(job_id=job.job_id))
+    hosted.pass_time(3_000)
+    assert hosted.phase() == "available"
+    assert len(hosted.running()) == 2
+    assert not before & set(hosted.running())
+
+
+def test_a_deployment_that_cannot_be_read_is_left_as_it_is(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    before = hosted.running()
+    hosted.service.do(r.PutResource(kind="Deployment", name="greeter--hello", spec=b"new"))
+    # Nor is anybody harmed by a runtime like that.
+    hosted.service.do(r.PutResource(kind="ClassRuntime", name="newer", spec=b"new"))
+    hosted.pass_time(3_000)
+    hosted.service.crash()
+    hosted.pass_time(3_000)
+    assert hosted.running() == before
+    reconciling = next(each for each in status(hosted).conditions if each.type == "Reconciling")
+    assert reconciling.reason == "ObservationFailed"
+    assert hosted.phase() == "available"
+
+
+def test_a_lost_worker_is_replaced_by_another(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    lost = hosted.host_of(hosted.running()[0])
+    hosted.hosts.remove(lost)
+    hosted.pass_time(40_000, step_ms=2_000)
+    assert hosted.phase() == "available"
+    assert len(hosted.running()) == 2
