@@ -141,6 +141,8 @@ def _judge(
         result = rules[kind].evaluator(workload, child, observed)
         if not result.is_ready:
             worst = worst or result
+        elif result.reason:
+            remark = result
     for kind in workload.companions:
         child = known.get(kind, {}).get(workload.name)
         if child is None:

@@ -29,7 +29,7 @@ class Problem(Struct, frozen=True, gc=False):
 
 
 class ReadinessResult(Struct, frozen=True, gc=False):
-    """Whether a child is ready, and if not, why."""
+    """Whether a child is ready, and why not, or what is still to come."""
 
     is_ready: bool
     reason: str = ""
@@ -82,15 +82,19 @@ READY = ReadinessResult(True)
 
 
 def replicas_ready(workload: Workload, child: Child, _observed: Observed) -> ReadinessResult:
-    """A Deployment is ready with as many ready replicas of the newest revision as are desired."""
-    if child.revision != workload.revision or child.desired != workload.replicas:
+    """A Deployment is ready with as many ready replicas of the newest revision as are required,
+    and none of an older one beside them."""
+    wanted = workload.replicas
+    if child.revision != workload.revision or child.desired != wanted:
         return ReadinessResult(False, "Outdated", "the newest revision is not rolled out yet")
-    if child.updated < workload.replicas:
-        message = f"{child.updated} of {workload.replicas} replicas updated"
+    if child.updated < workload.required or child.updated < min(child.current, wanted):
+        message = f"{child.updated} of {wanted} replicas updated"
         return ReadinessResult(False, "RollingOut", _with(message, child.problems))
-    if child.ready < workload.replicas:
-        message = f"{child.ready} of {workload.replicas} replicas ready"
-        return ReadinessResult(False, "ReplicasNotReady", _with(message, child.problems))
+    if child.ready < wanted:
+        is_enough = child.ready >= workload.required
+        reason = "Scaling" if is_enough else "ReplicasNotReady"
+        message = f"{child.ready} of {wanted} replicas ready"
+        return ReadinessResult(is_enough, reason, _with(message, child.problems))
     return READY
 
 
@@ -103,7 +107,7 @@ def odgm_ready(workload: Workload, child: Child, observed: Observed) -> Readines
         if not partition.is_green:
             message = f"partition {partition.name} has {partition.ready} of {partition.members} up"
             return ReadinessResult(False, "PartitionUnhealthy", message)
-    return READY
+    return result
 
 
 def endpoints_ready(_workload: Workload, child: Child, _observed: Observed) -> ReadinessResult:

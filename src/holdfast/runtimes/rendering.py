@@ -159,6 +159,7 @@ def _workload(
         metrics_path=metrics_path,
         metrics_port=metrics_port,
         replicas=replicas,
+        required=min(replicas, declared.replicas),
         cpus_milli=cpus_milli,
         memory_bytes=memory_bytes,
         gpus=gpus,

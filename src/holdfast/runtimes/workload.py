@@ -38,8 +38,9 @@ class Workload(Struct, frozen=True, kw_only=True):
 
     `revision` names all of it that cannot change without replacing replicas: a change of count,
     rollout or restarts keeps the revision. `kinds` are the children it must have, `companions`
-    those that come and go with them. `workers_most` bounds over how many workers its replicas go;
-    zero is no bound.
+    those that come and go with them. `required` replicas make it ready: what was declared, or
+    fewer where fewer are enforced; more that are enforced are welcome and not waited for.
+    `workers_most` bounds over how many workers its replicas go; zero is no bound.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     metrics_path: str
     metrics_port: str
     replicas: int
+    required: int
     cpus_milli: int
     memory_bytes: int
     gpus: int

@@ -9,7 +9,7 @@ from holdfast.runtimes.evaluate import evaluate
 from holdfast.runtimes.evaluation import DEFAULT_CONFIG, EvalInput
 from holdfast.runtimes.observed import Child, Crash, Known, ManagedKind, Observed
 from holdfast.runtimes.reasons import message_of
-from holdfast.runtimes.status import ApplyCode, ConditionType, Phase
+from holdfast.runtimes.status import ApplyCode, ConditionType, Enforced, Phase
 from holdfast.runtimes.templates import TEMPLATES
 from holdfast.testing.model_runtime import ModelRuntime, a_resource, declared, function
 
@@ -223,6 +223,31 @@ def test_a_crash_loop_of_the_newest_revision_is_seen_beside_the_older_that_is_up
     degraded = next(each for each in output.conditions if each.type is ConditionType.DEGRADED)
     assert degraded.message == "Pod greeter--hello/2 restart count=4. no such file"
     assert output.functions[0].ready == 2
+
+
+def test_no_room_for_what_is_enforced_is_no_trouble():
+    resource = ModelRuntime.up(functions=[function(replicas=2)]).resource
+    enforced = replace(resource.status, enforced={"replicas/hello": Enforced(target=5)})
+    resource = replace(resource, status=enforced)
+    (workload,) = TEMPLATES["dev"].render(resource)
+    child = Child(
+        kind=ManagedKind.DEPLOYMENT, name=workload.name, owner="greeter",
+        revision=workload.revision, desired=5, current=5, updated=5, ready=3,
+        problems=("no worker has a slot",),
+    )  # fmt: skip
+    children = {kind: Known() for kind in ManagedKind}
+    children[ManagedKind.DEPLOYMENT] = Known((child,))
+    output = evaluate(
+        EvalInput(
+            resource=resource,
+            observed=Observed(children=children),
+            now=Instant(10_000_000),
+            descriptor=TEMPLATES["dev"],
+        )
+    )
+    assert output.phase is AVAILABLE
+    assert output.functions[0].is_ready
+    assert output.functions[0].message == "3 of 5 replicas ready: no worker has a slot"
 
 
 def test_events_are_told_when_something_changes():

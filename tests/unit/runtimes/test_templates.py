@@ -147,6 +147,40 @@ def test_002_47_a_deployment_is_ready_with_as_many_replicas_as_desired(descripto
     assert (result.is_ready, result.reason) == (not reason, reason)
 
 
+@EVERY
+@pytest.mark.parametrize(
+    ("changes", "is_ready", "reason"),
+    [
+        ({"current": 3, "updated": 3, "ready": 3}, True, "Scaling"),
+        ({"current": 3, "updated": 3, "ready": 2}, True, "Scaling"),
+        ({"current": 3, "updated": 3, "ready": 1}, False, "ReplicasNotReady"),
+        ({"current": 3, "updated": 2, "ready": 3}, False, "RollingOut"),
+        ({}, True, ""),
+    ],
+)
+def test_what_is_enforced_beyond_the_declared_is_not_waited_for(
+    descriptor, changes, is_ready, reason
+):
+    resource = a_resource(
+        declared(template=descriptor.id, functions=[function(replicas=2)]),
+        status=Status(enforced={"replicas/hello": Enforced(target=5)}),
+    )
+    (hello,) = descriptor.render(resource)
+    assert (hello.replicas, hello.required) == (5, 2)
+    result = replicas_ready(hello, child_of(hello, **changes), Observed(children={}))
+    assert (result.is_ready, result.reason) == (is_ready, reason)
+
+
+@EVERY
+def test_fewer_that_are_enforced_are_enough(descriptor):
+    resource = a_resource(
+        declared(template=descriptor.id, functions=[function(replicas=2)]),
+        status=Status(enforced={"replicas/hello": Enforced(target=1)}),
+    )
+    (hello,) = descriptor.render(resource)
+    assert (hello.replicas, hello.required) == (1, 1)
+
+
 def test_why_replicas_are_not_there_is_told_with_them():
     (hello,) = rendered(TEMPLATES["dev"], functions=[function(replicas=2)])
     child = child_of(hello, updated=1, problems=("no worker has a slot",))
