@@ -270,3 +270,38 @@ def test_a_lost_worker_is_replaced_by_another(hosted: Hosted) -> None:
     hosted.pass_time(40_000, step_ms=2_000)
     assert hosted.phase() == "available"
     assert len(hosted.running()) == 2
+
+
+def test_a_worker_that_is_lost_does_not_hold_a_deletion_back_for_ever(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    hosted.hosts.remove(hosted.host_of(hosted.running()[0]))
+    hosted.delete()
+    hosted.pass_time(5_000)
+    assert hosted.phase() == "deleting"
+    hosted.pass_time(30_000, step_ms=2_000)
+    assert hosted.read() is None
+
+
+def test_new_replicas_that_are_not_ready_are_no_rollout_that_is_over(hosted: Hosted) -> None:
+    rollout = {"surge": "100%"}
+    hosted.apply(manifest("greeter", function("hello", replicas=2, rollout=rollout)))
+    hosted.settle()
+    hosted.apply(manifest("greeter", function("hello", "silent", replicas=2, rollout=rollout)))
+    hosted.pass_time(5_000)
+    # As many are ready as are wanted, and as many of the newest revision run: but not the same.
+    assert len(hosted.running()) == 4
+    assert hosted.phase() == "progressing"
+    assert status(hosted).functions[0].updated == 0
+
+
+def test_one_that_is_declared_anew_begins_without_the_past_of_the_other(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    hosted.delete()
+    hosted.pass_time(3_000)
+    assert hosted.reasons() == []
+    hosted.apply(manifest())
+    hosted.settle()
+    assert hosted.reasons()[0] == "Applying"
+    assert hosted.phase() == "available"
