@@ -14,6 +14,7 @@ import yaml
 
 import holdfast
 from holdfast.cli.main import main
+from holdfast.client.runtime_wishes import is_up
 from holdfast.errors import Refused
 from holdfast.testing.fleet import wait_until
 from holdfast.testing.loopback import ServerProcess, WorkerProcess
@@ -184,6 +185,36 @@ def test_a_bad_generation_degrades_with_its_last_lines_and_a_good_one_recovers(
 
 
 @pytest.mark.slow
+def test_a_rollout_in_steps_tells_how_far_it_is_and_somebody_answers_all_the_time(
+    place: Place,
+) -> None:
+    steps = {"steps": ["50%", "100%"], "pause": "1s"}
+    with place.connect() as hf:
+        old = place.function("hello", says="old", replicas=2, rollout=steps)
+        hf.runtimes.apply(place.manifest(old))
+        hf.runtimes.wait("greeter", timeout=PATIENCE)
+        turn = hf.runtimes.endpoints("greeter", "hello", refresh_s=0.1)
+        new = place.function("hello", says="new", replicas=2, rollout=steps)
+        hf.runtimes.apply(place.manifest(new))
+        answers, told = set(), set()
+
+        def is_over() -> bool:
+            answers.add(turn.call(asked))
+            found = hf.runtimes.get("greeter")
+            for function in found["status"]["functions"]:
+                rollout = function["rollout"] or {"step": 0, "steps": 0}
+                told.add((rollout["step"], rollout["steps"]))
+            return is_up(found)
+
+        wait_until(is_over, 120)
+        assert answers == {"old", "new"}
+        assert (1, 2) in told
+        wait_until(lambda: set(place.processes().values()) == {"new"})
+        hf.runtimes.delete("greeter")
+        hf.runtimes.wait("greeter", "deleted", timeout=PATIENCE)
+
+
+@pytest.mark.slow
 def test_functions_that_come_and_go_leave_no_orphan(place: Place) -> None:
     with place.connect() as hf:
         for keys in (("a", "b"), ("a", "b", "c", "d", "e"), ("e",)):
@@ -300,3 +331,13 @@ def test_load_on_a_function_makes_enforcement_scale_it_up_once_and_hold(place: P
         assert reasons.count("NFRApplied") == 1
         hf.runtimes.delete("greeter")
         hf.runtimes.wait("greeter", "deleted", timeout=PATIENCE)
+
+
+def test_a_folder_that_a_program_opened_itself_keeps_nothing_up_and_says_who_does(
+    tmp_path: Path,
+) -> None:
+    with (
+        holdfast.open(tmp_path / "own") as hf,
+        pytest.raises(Refused, match="`holdfast serve`"),
+    ):
+        hf.runtimes.list()

@@ -156,6 +156,7 @@ def test_replicas_come_up_one_that_is_killed_comes_back_and_the_end_leaves_nothi
     assert len(play.begun()) == 3
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_was_away_finds_everything_up_and_starts_nothing_twice(
     play: Play, hire: Callable[..., Hand]
 ) -> None:

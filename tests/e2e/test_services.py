@@ -97,6 +97,19 @@ def test_a_port_that_never_opens_keeps_it_starting_and_says_why(stage: ServiceSt
     assert set(stage.states(lease)) == {"starting"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("host", ["a..b", "no.such.host.invalid"])
+def test_a_host_that_cannot_be_asked_keeps_it_starting_and_says_so(
+    tmp_path: Path, host: str
+) -> None:
+    stage = ServiceStage(tmp_path / "here", host=host)
+    lease = stage.python(TALK)
+    stage.until(lambda: bool(stage.states(lease)) and bool(stage.why(lease)))
+    assert stage.why(lease).startswith("ready probe: tcp")
+    assert set(stage.states(lease)) == {"starting"}
+    stage.close()
+
+
 def test_an_exit_of_whatever_code_is_a_failure_with_its_last_lines(stage: ServiceStage) -> None:
     fine = stage.python("print('bye')", slot=0)
     bad = stage.python("import sys; print('oh', file=sys.stderr); sys.exit(3)", slot=1)

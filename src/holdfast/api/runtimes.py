@@ -34,11 +34,7 @@ async def list_runtimes(call: Call) -> Answer:
     """A page of class runtimes, by name."""
     limit = max(1, call.number("limit", PAGE, most=PAGE_MOST))
     after = call.one("cursor")
-
-    def look(state: State) -> list[Resource]:
-        return [kept for kept in desk.copies(state) if kept.name > after][: limit + 1]
-
-    found = await call.look(look)
+    found = await call.look(lambda state: desk.copies(state, after, limit + 1))
     shown, more = found[:limit], len(found) > limit
     wall = call.service.wall
     views = await asyncio.to_thread(lambda: [desk.runtime_view(kept, wall) for kept in shown])

@@ -146,18 +146,23 @@ def _parts_table(view: View) -> str:
             part.get("updated"),
             part.get("revision"),
             " ".join(reached.get(part["service"], [])),
-            part["message"] or part["reason"] or _rolled(part.get("rollout")),
+            _said(part),
         ]
         for name, part in parts(view)
     ]
     return draw(columns, rows) if rows else ""
 
 
-def _rolled(rollout: View | None) -> str:
-    if not rollout or rollout["updated"] >= rollout["desired"]:
-        return ""
-    step = f", step {rollout['step']} of {rollout['steps']}" if rollout["steps"] else ""
-    return f"{rollout['updated']} of {rollout['desired']} are of the newest revision{step}"
+def _said(part: View) -> str:
+    """What is said of a part, and where a rollout in steps stands."""
+    said = [part["message"] or part["reason"]]
+    rollout = part.get("rollout")
+    if rollout and rollout["steps"] and rollout["updated"] < rollout["desired"]:
+        pause = f" until {rollout['paused_until']}" if rollout["paused_until"] else ""
+        said.append(f"step {rollout['step']} of {rollout['steps']}{pause}")
+    if rollout and rollout["stopped"]:
+        said.append(f"stopped: {rollout['message']}")
+    return "; ".join(filter(None, said))
 
 
 def _conditions_table(view: View, now: int) -> str:

@@ -40,6 +40,8 @@ LINES: Final[dict[str, Line]] = {
     "operation_cut_off": Line(ERROR, "an operation was cut off"),
     "stall_found": Line(WARNING, "something hangs"),
     "recovered": Line(INFO, "an attempt that hung was ended"),
+    "runtime_unreadable": Line(ERROR, "a runtime was written by a version that knows more"),
+    "deployment_unreadable": Line(ERROR, "a deployment was written by a version that knows more"),
     "invariant_violated": Line(ERROR, "what must hold does not"),
 }
 

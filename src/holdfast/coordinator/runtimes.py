@@ -75,13 +75,14 @@ def change_of(events: Iterable[AnyEvent]) -> str:
     return UNCHANGED
 
 
-def copies(state: State) -> list[Resource]:
-    """Every runtime as it stands, by name; what happens to it later does not show in the copy."""
-    known = sorted(name for kind, name in state.resources if kind == KIND)
-    return [copied(state, name) for name in known]
+def copies(state: State, after: str = "", most: int | None = None) -> list[Resource]:
+    """Runtimes as they stand, by name, from behind `after` on."""
+    known = sorted(name for kind, name in state.resources if kind == KIND and name > after)
+    return [copied(state, name) for name in known[:most]]
 
 
 def copied(state: State, name: str) -> Resource:
+    """A runtime as it stands; what happens to it later does not show in the copy."""
     return structs.replace(state.resources[(KIND, name)])
 
 

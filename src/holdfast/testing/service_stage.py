@@ -71,7 +71,7 @@ class ServiceStage:
     """What is reported is answered at once, and so is everything where there is something to say;
     the rest is parked. Nothing is answered while the desk `is_away`."""
 
-    def __init__(self, scratch: Path, *, slots: int = 3) -> None:
+    def __init__(self, scratch: Path, *, slots: int = 3, host: str = HERE) -> None:
         self.scratch = scratch
         environment = {**os.environ, "HOLDFAST_SECRET_KEY": "hunter2-hunter2"}
         surroundings = Surroundings(scratch / "worker", WorkerId("w"), environment=environment)
@@ -83,7 +83,7 @@ class ServiceStage:
             # Longer than anybody waits: what has no grace of its own would show.
             grace_ms=10 * PATIENCE_S * 1_000,
         )  # fmt: skip
-        executor = ServiceExecutor(self.commands, self.attendant, book, monotonic_ms, HERE)
+        executor = ServiceExecutor(self.commands, self.attendant, book, monotonic_ms, host)
         executor.start()
         self.agent = Agent(
             WorkerId("w"), 1, executor, Capacity(slots, 0, 0, 0), services=book,

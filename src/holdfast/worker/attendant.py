@@ -195,6 +195,8 @@ class Attendant:
             await self._answer(replica, name, tally.probe)
         except Unwell as error:
             why = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it was not content
+            why = f"{tally.probe.kind}: it could not be asked: {error}"
         tally.heard(is_content=not why, asked_ms=asked_ms, now_ms=self._clock_ms())
         return why
 

@@ -96,7 +96,8 @@ def taken(pid: int) -> tuple[float, int]:
             with process.oneshot():
                 cpu_s += sum(process.cpu_times()[:4])
                 memory_bytes += process.memory_info().rss
-        except psutil.Error:
+        except (psutil.Error, OSError, ValueError):
+            # It ended while it was looked at.
             continue
     return cpu_s, memory_bytes
 

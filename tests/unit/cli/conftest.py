@@ -96,6 +96,12 @@ def write(tmp_path: Path) -> Write:
     return lambda world: written(world, tmp_path / "state")
 
 
+@pytest.fixture(scope="session")
+def write_once(tmp_path_factory: pytest.TempPathFactory) -> Write:
+    """The same for folders that many tests look into, and none changes."""
+    return lambda world: written(world, tmp_path_factory.mktemp("world") / "state")
+
+
 @pytest.fixture
 def spec() -> JobSpec:
     return SPEC

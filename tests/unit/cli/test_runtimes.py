@@ -36,8 +36,8 @@ def crashing() -> ModelRuntime:
     return runtime
 
 
-@pytest.fixture
-def folder(write) -> Path:
+@pytest.fixture(scope="module")
+def folder(write_once) -> Path:
     """One that is up, one that crashes, and one that goes."""
     world = World()
     up = ModelRuntime(a_resource(declared(functions=[function(replicas=2)])))
@@ -47,7 +47,7 @@ def folder(write) -> Path:
     put(world, "unlucky", crashing())
     put(world, "leaving", ModelRuntime(a_resource()))
     world.did(r.MarkResourceDeleted(kind=KIND, name="leaving"))
-    return write(world)
+    return write_once(world)
 
 
 def test_a_list_says_of_each_how_far_it_is_and_why(run, folder):

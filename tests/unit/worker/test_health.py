@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def test_an_eager_one_has_as_long_as_its_period_and_failures_allow() -> None:
     assert now_ms <= PROBE.failures * PROBE.period_ms + EAGER_MOST_MS
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 5_000), st.integers(1, 5), st.integers(1, 5), st.booleans(),
     st.lists(st.tuples(st.booleans(), st.integers(0, 10_000)), max_size=60),

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.decide.wishes import spec_problem
 from holdfast.core.placing import Placing, constraint_of
 from holdfast.core.resource import Resource
 from holdfast.core.spec import JobSpec, ServicePolicy
@@ -17,7 +18,7 @@ from holdfast.runtimes.resource import COMPONENT_LABEL, FUNCTION_LABEL, OWNER_LA
 from holdfast.runtimes.status import RolloutProgress
 from holdfast.runtimes.workload import Probe, Workload
 from holdfast.runtimes.written import read, spell
-from holdfast.wire.service import SERVICE, ServicePlan, encode_plan
+from holdfast.wire.service import SERVICE, ServicePlan, encode_plan, plan_problem
 from holdfast.wire.service import Probe as PlannedProbe
 
 KIND: Final = "Deployment"
@@ -102,7 +103,11 @@ def job_spec(workload: Workload) -> JobSpec:
 
 def plan_of(workload: Workload) -> bytes:
     """What each replica is, as a worker reads it."""
-    plan = ServicePlan(
+    return encode_plan(plan_for(workload))
+
+
+def plan_for(workload: Workload) -> ServicePlan:
+    return ServicePlan(
         argv=workload.command,
         env=dict(sorted(workload.env.items())),
         ports=workload.ports,
@@ -113,7 +118,16 @@ def plan_of(workload: Workload) -> bytes:
         metrics_port=workload.metrics_port,
         grace_ms=workload.grace_ms,
     )
-    return encode_plan(plan)
+
+
+def workload_problem(workload: Workload) -> str:
+    """What no worker could carry out, the field first; empty where there is nothing."""
+    try:
+        spec = job_spec(workload)
+    except ValueError as error:
+        return f"{workload.name}: placement.constraints: {error}"
+    told = spec_problem(spec) or plan_problem(plan_for(workload))
+    return f"{workload.name}: {told}" if told else ""
 
 
 def _planned(probe: Probe | None) -> PlannedProbe | None:

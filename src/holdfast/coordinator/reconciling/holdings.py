@@ -17,6 +17,8 @@ from holdfast.core.job import Job, is_finished
 from holdfast.core.record import Record
 from holdfast.core.spec import NOT_A_SERVICE, JobSpec
 from holdfast.core.state import State
+from holdfast.core.unreadable import UNREADABLE
+from holdfast.runtimes.descriptor import NAME_JOINT
 from holdfast.runtimes.resource import KIND as RUNTIME
 from holdfast.runtimes.resource import OWNER_LABEL
 
@@ -121,7 +123,12 @@ class Holdings:
         self.changed(self._owners.get(name, ""), name)
 
     def _hold_deployment(self, name: str) -> None:
-        told = workload_of(self._state.resources[DEPLOYMENT, name])
+        try:
+            told = workload_of(self._state.resources[DEPLOYMENT, name])
+        except UNREADABLE:
+            # Its name says whose it is; what it should be is for a version that can read it.
+            self._own(name.partition(NAME_JOINT)[0], name)
+            return
         self._own(told.labels.get(OWNER_LABEL, ""), name)
 
     def _hold_job(self, job_id: JobId, spec: JobSpec) -> None:

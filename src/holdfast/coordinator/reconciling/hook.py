@@ -50,7 +50,7 @@ class Reconciling:
         state, servicing = coordinator.state, exchanges.servicing
         self._holdings = Holdings(state)
         self._tender = Tender(
-            coordinator, self._holdings, servicing, Leaving(state, exchanges.workers)
+            coordinator, self._holdings, servicing, Leaving(state, exchanges.registry)
         )
         self.happenings = Happenings()
         substrate = LocalSubstrate(

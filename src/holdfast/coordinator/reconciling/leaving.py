@@ -1,15 +1,16 @@
 """Replicas that were told to end and may still run: for everybody else they are over.
 
 A process has its grace. Until its worker no longer tells of it, what belongs to a runtime is not
-gone, and takes room. Kept in memory: after a restart of the coordinator nobody waits for them,
-though the workers end them all the same.
+gone, and takes room. A worker that is silent for a term is lost, and with it whatever ran there:
+should it ever come back, it is told to end it. Kept in memory: after a restart of the coordinator
+nobody waits for them, though the workers end them all the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from holdfast.coordinator.reconciling.replicas import Stood
-from holdfast.coordinator.seats import Worker
+from holdfast.coordinator.registry import Registry
 from holdfast.core.ids import LeaseId, WorkerId
 from holdfast.core.state import State
 
@@ -18,9 +19,9 @@ LOOK_MS: Final = 500
 
 
 class Leaving:
-    def __init__(self, state: State, workers: Mapping[WorkerId, Worker]) -> None:
+    def __init__(self, state: State, registry: Registry) -> None:
         self._state = state
-        self._workers = workers
+        self._registry = registry
         self._of: dict[str, dict[LeaseId, tuple[WorkerId, int]]] = {}
 
     def note(self, name: str, replicas: Iterable[Stood]) -> None:
@@ -45,8 +46,10 @@ class Leaving:
         return len(known)
 
     def _runs(self, lease_id: LeaseId, name: WorkerId, incarnation: int) -> bool:
-        worker = self._workers.get(name)
-        if worker is None or worker.incarnation != incarnation or worker.has_left:
+        worker = self._registry.workers.get(name)
+        if worker is None or worker.incarnation != incarnation:
+            return False
+        if not self._registry.is_alive(worker):
             return False
         is_told = any(attempt.lease_id == lease_id for attempt in worker.lingering)
         return is_told or lease_id in worker.known()

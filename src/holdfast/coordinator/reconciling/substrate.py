@@ -18,6 +18,7 @@ from holdfast.coordinator.reconciling.deployment import (
     encode_workload,
     label_of,
     memory_of,
+    workload_problem,
 )
 from holdfast.coordinator.reconciling.holdings import Holdings
 from holdfast.coordinator.reconciling.loads import Loads
@@ -27,6 +28,7 @@ from holdfast.core import commands as c
 from holdfast.core import commands_resources as r
 from holdfast.core.decision import Reason, Refused
 from holdfast.core.ids import Instant
+from holdfast.core.unreadable import UNREADABLE
 from holdfast.runtimes.actions import (
     ApplyWorkload,
     DeleteChildren,
@@ -35,7 +37,15 @@ from holdfast.runtimes.actions import (
     EnsureMetricsTargets,
 )
 from holdfast.runtimes.descriptor import TemplateDescriptor
-from holdfast.runtimes.observed import Child, Crash, Known, Listing, ManagedKind, Observed
+from holdfast.runtimes.observed import (
+    Child,
+    Crash,
+    Known,
+    Listing,
+    ManagedKind,
+    Observed,
+    Unknown,
+)
 from holdfast.runtimes.passing import enforcement_of
 from holdfast.runtimes.ports import DONE, Deed, Outcome
 from holdfast.runtimes.reduce import apply_enforcement
@@ -85,9 +95,14 @@ class LocalSubstrate:
             kind: [] for kind in self._descriptors[resource.spec.template].managed
         }
         replicas: list[Stood] = []
-        for name in self._holdings.names(resource.name):
-            for child in self._children(resource.name, name, now, replicas):
-                children.setdefault(child.kind, []).append(child)
+        try:
+            for name in self._holdings.names(resource.name):
+                for child in self._children(resource.name, name, now, replicas):
+                    children.setdefault(child.kind, []).append(child)
+        except UNREADABLE as error:
+            # Written by a version that knows more than this one: nothing is known of it here.
+            told(Observed(children={kind: Unknown(str(error)) for kind in children}))
+            return
         listings: dict[ManagedKind, Listing] = {
             kind: Known(tuple(found)) for kind, found in children.items()
         }
@@ -196,6 +211,9 @@ class LocalSubstrate:
 
     def _apply(self, workloads: Iterable[Workload]) -> Outcome:
         for workload in workloads:
+            problem = workload_problem(workload)
+            if problem:
+                return Outcome(ApplyCode.INVALID, problem)
             content = encode_workload(workload)
             outcome = self._do(r.PutResource(kind=KIND, name=workload.name, spec=content))
             if outcome is not DONE:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.lines import say
 from holdfast.coordinator.reconciling.deployment import (
     KIND,
     Memory,
@@ -30,6 +31,7 @@ from holdfast.core.ids import NEVER, Index, Instant, JobId
 from holdfast.core.job import Job
 from holdfast.core.resource import Resource
 from holdfast.core.task import TaskState
+from holdfast.core.unreadable import UNREADABLE
 from holdfast.runtimes.queue import WorkQueue
 from holdfast.runtimes.resource import KIND as RUNTIME
 from holdfast.runtimes.resource import REVISION_LABEL
@@ -94,7 +96,13 @@ class Tender:
             name = self.queue.take(now)
             if name is None:
                 break
-            if self._tend(name, now):
+            try:
+                is_well = self._tend(name, now)
+            except UNREADABLE as error:
+                # Written by a version that knows more than this one: it is left as it is.
+                say("deployment_unreadable", deployment=name, why=str(error))
+                is_well = False
+            if is_well:
                 self.queue.done(name)
             else:
                 self.queue.failed(name, now)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.core import commands as c
 from holdfast.core import commands_resources as r
 from holdfast.core.task import TaskState
 from holdfast.runtimes.status import Status
@@ -218,3 +219,89 @@ def test_what_a_deleted_owner_left_behind_goes_as_well(hosted: Hosted) -> None:
     hosted.pass_time(5_000)
     assert hosted.service.coordinator.state.resources == {}
     assert hosted.running() == []
+
+
+def test_what_no_worker_could_carry_out_is_told_and_harms_nobody(hosted: Hosted) -> None:
+    hosted.apply(manifest("greeter", function("hello", "serve $PORT_ADMIN")))
+    hosted.apply(manifest("other"))
+    hosted.settle()
+    assert degraded_reason(hosted) == "ApplyInvalid"
+    message = next(each.message for each in status(hosted).conditions if each.type == "Degraded")
+    assert "$PORT_ADMIN is no port of this service" in message
+    assert hosted.phase("other") == "available"
+    hosted.apply(manifest("greeter", function("hello")))
+    hosted.pass_time(3_000)
+    assert hosted.phase() == "available"
+
+
+def test_a_job_that_a_person_cancelled_is_begun_anew(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    (job,) = hosted.jobs()
+    before = set(hosted.running())
+    hosted.service.do(c.KillJob(job_id=job.job_id))
+    hosted.pass_time(3_000)
+    assert hosted.phase() == "available"
+    assert len(hosted.running()) == 2
+    assert not before & set(hosted.running())
+
+
+def test_a_deployment_that_cannot_be_read_is_left_as_it_is(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    before = hosted.running()
+    hosted.service.do(r.PutResource(kind="Deployment", name="greeter--hello", spec=b"new"))
+    # Nor is anybody harmed by a runtime like that.
+    hosted.service.do(r.PutResource(kind="ClassRuntime", name="newer", spec=b"new"))
+    hosted.pass_time(3_000)
+    hosted.service.crash()
+    hosted.pass_time(3_000)
+    assert hosted.running() == before
+    reconciling = next(each for each in status(hosted).conditions if each.type == "Reconciling")
+    assert reconciling.reason == "ObservationFailed"
+    assert hosted.phase() == "available"
+
+
+def test_a_lost_worker_is_replaced_by_another(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    lost = hosted.host_of(hosted.running()[0])
+    hosted.hosts.remove(lost)
+    hosted.pass_time(40_000, step_ms=2_000)
+    assert hosted.phase() == "available"
+    assert len(hosted.running()) == 2
+
+
+def test_a_worker_that_is_lost_does_not_hold_a_deletion_back_for_ever(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    hosted.hosts.remove(hosted.host_of(hosted.running()[0]))
+    hosted.delete()
+    hosted.pass_time(5_000)
+    assert hosted.phase() == "deleting"
+    hosted.pass_time(30_000, step_ms=2_000)
+    assert hosted.read() is None
+
+
+def test_new_replicas_that_are_not_ready_are_no_rollout_that_is_over(hosted: Hosted) -> None:
+    rollout = {"surge": "100%"}
+    hosted.apply(manifest("greeter", function("hello", replicas=2, rollout=rollout)))
+    hosted.settle()
+    hosted.apply(manifest("greeter", function("hello", "silent", replicas=2, rollout=rollout)))
+    hosted.pass_time(5_000)
+    # As many are ready as are wanted, and as many of the newest revision run: but not the same.
+    assert len(hosted.running()) == 4
+    assert hosted.phase() == "progressing"
+    assert status(hosted).functions[0].updated == 0
+
+
+def test_one_that_is_declared_anew_begins_without_the_past_of_the_other(hosted: Hosted) -> None:
+    hosted.apply(manifest())
+    hosted.settle()
+    hosted.delete()
+    hosted.pass_time(3_000)
+    assert hosted.reasons() == []
+    hosted.apply(manifest())
+    hosted.settle()
+    assert hosted.reasons()[0] == "Applying"
+    assert hosted.phase() == "available"
