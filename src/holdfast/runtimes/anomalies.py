@@ -144,7 +144,8 @@ def _judge(
         elif result.reason:
             remark = result
     for kind in workload.companions:
-        child = known.get(kind, {}).get(workload.name)
+        children = known.get(kind)
+        child = children.get(workload.name) if children else None
         if child is None:
             continue
         result = rules[kind].evaluator(workload, child, observed)
@@ -164,12 +165,11 @@ def _judge(
 def _orphans(workloads: tuple[Workload, ...], known: Children) -> tuple[ResourceRef, ...]:
     """Children with our owner's label that no workload has. Some leave by themselves already;
     asking again does no harm."""
-    owned: dict[ManagedKind, set[str]] = {}
-    for workload in workloads:
-        for kind in (*workload.kinds, *workload.companions):
-            owned.setdefault(kind, set()).add(workload.name)
-    return tuple(
-        ResourceRef(kind, name)
-        for kind, children in known.items()
-        for name in sorted(children.keys() - owned.get(kind, ()))
-    )
+    found: list[ResourceRef] = []
+    for kind, children in known.items():
+        if children:
+            owned = {
+                each.name for each in workloads if kind in each.kinds or kind in each.companions
+            }
+            found += [ResourceRef(kind, name) for name in sorted(children.keys() - owned)]
+    return tuple(found)

@@ -17,7 +17,7 @@ from holdfast.runtimes.actions import (
     EnsureMetricsTargets,
     MetricsTarget,
 )
-from holdfast.runtimes.anomalies import Seen, look
+from holdfast.runtimes.anomalies import Missing, Seen, look
 from holdfast.runtimes.conditions import REASONS, Stance, conditions_of
 from holdfast.runtimes.ending import evaluate_deletion
 from holdfast.runtimes.evaluation import EvalInput, EvalOutput, Tries
@@ -160,10 +160,16 @@ def _degraded_since(resource: Resource) -> Instant:
 
 
 def _lacking(seen: Seen, tries: Tries) -> str | None:
+    if not tries.were_any:
+        return None
     for missing in seen.missing:
-        if tries.is_spent(f"missing/{missing.name}"):
+        if tries.is_spent(_missing_try(missing)):
             return missing.name
     return None
+
+
+def _missing_try(missing: Missing) -> str:
+    return f"missing/{missing.name}"
 
 
 def _apply_try(resource: Resource) -> str:
@@ -256,7 +262,7 @@ def names_of(targets: tuple[MetricsTarget, ...]) -> tuple[str, ...]:
 
 def _wanting(seen: Seen, tries: Tries, settles_in_ms: int) -> tuple[Workload, ...]:
     """Those to be applied again: missing, or told something else than they should be."""
-    anomalies = [(f"missing/{missing.name}", missing.workload) for missing in seen.missing]
+    anomalies = [(_missing_try(missing), missing.workload) for missing in seen.missing]
     anomalies += [(f"outdated/{workload.name}", workload) for workload in seen.outdated]
     if anomalies and settles_in_ms > 0:
         # What was applied just now may not be seen yet.

@@ -81,6 +81,7 @@ class Tries:
     def __init__(self, tries: dict[str, Tried], config: ControllerConfig, now: Instant) -> None:
         self.kept: dict[str, Tried] = {}
         self.soonest_ms: int | None = None
+        self.were_any = bool(tries)
         self._tries = tries
         self._config = config
         self._now = now
