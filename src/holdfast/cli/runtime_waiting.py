@@ -9,8 +9,9 @@ from holdfast.cli.asking import Asker, asking
 from holdfast.cli.errors import REFUSED, TIMED_OUT, Trouble
 from holdfast.cli.options import server_options
 from holdfast.cli.output import View, clean, note
-from holdfast.cli.runtime_sources import ServerRuntimes, no_runtime
+from holdfast.cli.runtime_sources import no_runtime
 from holdfast.cli.runtime_texts import progress_line
+from holdfast.cli.server_runtimes import ServerRuntimes
 from holdfast.cli.waiting import LONG_S, Deadline, OutOfTime, has_no_worker
 from holdfast.client.runtime_wishes import Wish, wish_of
 from holdfast.wire.http import Rejected

@@ -9,7 +9,7 @@ from holdfast.cli.asking import Asker
 from holdfast.cli.audit_servers import ServerAudit
 from holdfast.cli.errors import NOT_FOUND, Trouble
 from holdfast.cli.output import View
-from holdfast.cli.runtime_sources import ServerRuntimes
+from holdfast.cli.server_runtimes import ServerRuntimes
 from holdfast.cli.server_wards import ServerWard
 from holdfast.cli.shelves import PIECE_BYTES, STREAMS_A_PAGE, Place, Shelf
 from holdfast.cli.sources import (
