@@ -79,7 +79,7 @@ class Place:
 def place(tmp_path: Path) -> Iterator[Place]:
     with (
         ServerProcess(tmp_path / "served") as server,
-        WorkerProcess(server, tmp_path / "worker", "--slots", "16"),
+        WorkerProcess(server, tmp_path / "worker"),
     ):
         made = Place(server)
         yield made

@@ -100,7 +100,7 @@ SETTINGS: Final = (
     _live("server.bundle_size", str, "64Mi", "how large one bundle of code may be"),
     _live("server.bundles_size", str, "4Gi", "how large all bundles may be together"),
     Setting("worker.name", str, "", "what the worker is called; empty: the host and a few letters"),
-    Setting("worker.slots", int, 0, "how many tasks run at once; 0: one a processor"),
+    Setting("worker.slots", int, 0, "how many tasks run at once; 0: one a processor and more"),
     Setting("worker.cpus", float, None, "processors to give out; unset: all"),
     Setting("worker.memory", str, "", "memory to give out; empty: all"),
     Setting("worker.gpus", int, 0, "GPUs to give out"),

@@ -63,6 +63,9 @@ REPORT_BYTES_MAX: Final = 8 * 1024 * 1024
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"  # noqa: S105 - where one is found, not one itself
 NAME_MAX: Final = 200
 SLOTS_MAX: Final = 4_096
+SPARE_SLOTS: Final = 32
+"""Beside one for each processor. What asks for processors is bounded by those; a slot is a place,
+and services, which ask for none as a rule, keep theirs for as long as they run."""
 CPUS_MAX: Final = 1_000_000
 
 
@@ -72,7 +75,8 @@ CPUS_MAX: Final = 1_000_000
 @click.option("--name", metavar="NAME",
               help="What the worker is called. [default: the host and a few letters]")
 @click.option("--slots", type=click.IntRange(0, SLOTS_MAX), metavar="N",
-              help="How many tasks run at once. [default: one a processor]")
+              help="How many tasks run at once, whatever they ask for. [default: one a processor, "
+              f"and {SPARE_SLOTS} more for services and whatever asks for less than one]")
 @click.option("--cpus", type=click.FloatRange(0), metavar="N",
               help="Processors to give out. [default: all]")
 @click.option("--memory", metavar="SIZE",
@@ -220,7 +224,7 @@ def _capacity(told: dict[str, Any]) -> Capacity:
     if told["gpus"] < 0:
         raise ValueError(f"--gpus {told['gpus']} must be at least 0")
     memory = size_bytes(told["memory"], "--memory") if told["memory"] else _memory_bytes()
-    slots = told["slots"] or max(1, int(cpus))
+    slots = told["slots"] or max(1, int(cpus)) + SPARE_SLOTS
     resources = _resources(told["resources"])
     return Capacity(slots, round(cpus * 1_000), memory, told["gpus"], resources)
 
