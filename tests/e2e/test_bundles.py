@@ -275,6 +275,7 @@ def test_two_workers_of_one_machine_share_what_is_unpacked(
     sys.modules.pop("sharing")
 
 
+@pytest.mark.slow
 def test_a_bundle_is_as_durable_as_the_job_that_needs_it(
     hf: holdfast.Holdfast,
     server: ServerProcess,

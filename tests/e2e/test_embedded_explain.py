@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import holdfast
 from holdfast.testing import chores
 from holdfast.testing.fleet import wait_until
@@ -22,6 +24,7 @@ def codes(folder: Path, job_id: str, *options: str) -> list[str]:
     return [reason["code"] for reason in json.loads(told.stdout)["reasons"]]
 
 
+@pytest.mark.slow
 def test_what_waits_in_a_folder_is_told_with_its_worker_and_its_rate(tmp_path: Path) -> None:
     folder, here, there = tmp_path / "state", tmp_path / "here", tmp_path / "there"
     os.mkfifo(here)

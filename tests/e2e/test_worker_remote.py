@@ -131,7 +131,7 @@ def test_what_is_cancelled_while_it_runs_is_ended(
     stage.finished(after)
 
 
-@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+@pytest.mark.parametrize("how", ["cancelled", pytest.param("timed out", marks=pytest.mark.slow)])
 def test_what_has_no_right_to_run_any_more_keeps_its_memory_until_it_has_ended(
     how: str, stage: Stage, hire: Callable[..., Hand], tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def test_what_is_no_answer_says_why(content: bytes, why: str) -> None:
 
 
 @settings(max_examples=20)
+@pytest.mark.slow
 @given(st.binary(max_size=60) | st.recursive(
     st.none() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3)
