@@ -48,6 +48,11 @@ class Whole(ServiceStage):
         while self._replies:
             self.agent.receive(self._replies.pop(0), monotonic_ms())
 
+    def has_orders(self) -> bool:
+        """What waits for its time is given out when that has come, whether the agent stirs or
+        not."""
+        return 0 < self.service.next_due() <= self.service.clock.now()
+
     def serve(self, code: str, replicas: int = 1) -> None:
         payload = encode_plan(ServicePlan(argv=(PYTHON, "-uc", code), grace_ms=5_000))
         submit = c.SubmitJob(spec=SPEC, items=(payload,) * replicas, sealed=False)

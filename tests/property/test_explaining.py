@@ -259,5 +259,7 @@ def test_every_reason_that_such_towns_can_give_was_judged() -> None:
         # Nothing is owed in a town.
         "in_block", "effect_backing_off", "effect_behind", "effect_parked", "no_sink",
         "no_carrier",
+        # And nobody there serves.
+        "restarting", "service", "unready",
     }  # fmt: skip
     assert set(CODES) - set(seen) <= never

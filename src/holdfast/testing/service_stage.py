@@ -124,7 +124,7 @@ class ServiceStage:
     def turn(self) -> None:
         while (exchange := self.agent.step(monotonic_ms())) is not None:
             self._parked = exchange
-            if self.is_away or (is_empty(exchange) and not self._has_orders()):
+            if self.is_away or (is_empty(exchange) and not self.has_orders()):
                 return
             self._answer(exchange)
 
@@ -146,7 +146,8 @@ class ServiceStage:
         )  # fmt: skip
         self.agent.receive(reply, monotonic_ms())
 
-    def _has_orders(self) -> bool:
+    def has_orders(self) -> bool:
+        """Whether whoever is at the desk has something to say."""
         told = (self._runs, self._stops, self.asks_who, self.scrapes)
         return any(told) or self.is_drained != self.agent.is_drained
 
@@ -165,7 +166,7 @@ class ServiceStage:
                 raise TimeoutError(f"it did not come in time: {self.heard}")
             is_woken = self._bell.wait(0.02)
             due_ms = self.agent.next_due(monotonic_ms())
-            if is_woken or 0 < due_ms <= monotonic_ms() or self._has_orders():
+            if is_woken or 0 < due_ms <= monotonic_ms() or self.has_orders():
                 self._bell.clear()
                 self.turn()
 
