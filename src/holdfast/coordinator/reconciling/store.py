@@ -10,15 +10,14 @@ from holdfast.coordinator.reconciling.tending import done
 from holdfast.core import commands as c
 from holdfast.core import commands_resources as r
 from holdfast.core.decision import Refused
-from holdfast.core.ids import NEVER, Instant, Position
+from holdfast.core.ids import Instant, Position
 from holdfast.core.resource import Resource as Stored
 from holdfast.core.unreadable import UNREADABLE
 from holdfast.runtimes.actions import EmitEvent
-from holdfast.runtimes.documents import decode_status, encode_status
+from holdfast.runtimes.documents import encode_status
 from holdfast.runtimes.happenings import Happenings
-from holdfast.runtimes.manifest import decode_stored
+from holdfast.runtimes.kept import read_resource
 from holdfast.runtimes.resource import KIND, Resource
-from holdfast.runtimes.spec import Spec
 from holdfast.runtimes.status import Status
 
 
@@ -51,7 +50,7 @@ class LocalStore:
         if known is not None and known.resource.version == stored.version:
             return known.resource
         try:
-            resource = self._decoded(stored, known)
+            resource = _decoded(stored, known)
         except UNREADABLE as error:
             # Written by a version that knows more than this one: it is left as it is.
             say("runtime_unreadable", runtime=name, why=str(error))
@@ -88,20 +87,12 @@ class LocalStore:
     def _did(self, command: c.Command) -> bool:
         return not isinstance(done(self._coordinator, command), Refused)
 
-    def _decoded(self, stored: Stored, known: Read | None) -> Resource:
-        is_same_spec = known is not None and known.spec == stored.spec
-        is_same_status = known is not None and known.status == stored.status
-        spec: Spec = known.resource.spec if known and is_same_spec else decode_stored(stored.spec)
-        status = (
-            known.resource.status if known and is_same_status else decode_status(stored.status)
-        )
-        return Resource(
-            name=stored.name,
-            generation=stored.generation,
-            version=stored.version,
-            created_at=stored.created_at,
-            spec=spec,
-            status=status,
-            deleted_at=None if stored.deleted_at == NEVER else stored.deleted_at,
-            finalizers=stored.finalizers,
-        )
+
+def _decoded(stored: Stored, known: Read | None) -> Resource:
+    if known is None:
+        return read_resource(stored)
+    return read_resource(
+        stored,
+        spec=known.resource.spec if known.spec == stored.spec else None,
+        status=known.resource.status if known.status == stored.status else None,
+    )
