@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
@@ -216,7 +217,8 @@ def test_many_threads_submit_feed_and_read_while_the_server_is_killed_again_and_
     def submit(base: int) -> None:
         for number in range(base, base + 5 * kills):
             handle = hf.submit(chores.square, number)
-            told[handle.id] = [handle.result(PATIENCE_S)]
+            # It may stand in line behind all that is fed.
+            told[handle.id] = [handle.result(10 * PATIENCE_S)]
             wanted[handle.id] = [number * number]
 
     def feed(base: int, *, in_order: bool) -> None:
@@ -225,18 +227,18 @@ def test_many_threads_submit_feed_and_read_while_the_server_is_killed_again_and_
         found = list(job.results() if in_order else job.as_completed())
         told[job.id], wanted[job.id] = sorted(found), [number * number for number in numbers]
 
-    threads = [
-        threading.Thread(target=submit, args=(0,)),
-        threading.Thread(target=submit, args=(10_000,)),
-        threading.Thread(target=feed, args=(20_000,), kwargs={"in_order": True}),
-        threading.Thread(target=feed, args=(30_000,), kwargs={"in_order": False}),
-    ]
-    for thread in (nemesis, *threads):
-        thread.start()
-    for thread in threads:
-        thread.join()
+    nemesis.start()
+    with ThreadPoolExecutor(4) as pool:
+        askers = [
+            pool.submit(submit, 0),
+            pool.submit(submit, 10_000),
+            pool.submit(feed, 20_000, in_order=True),
+            pool.submit(feed, 30_000, in_order=False),
+        ]
     over.set()
     nemesis.join()
+    for asker in askers:
+        asker.result()
     assert told == wanted
     expected = sorted((job_id, n) for job_id, values in wanted.items() for n in range(len(values)))
     assert sorted(commits_in(server)) == expected
