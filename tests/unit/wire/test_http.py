@@ -141,6 +141,6 @@ def test_an_answer_that_takes_its_time_is_waited_for_as_long_as_was_said(tmp_pat
         door.bind(str(path))
         door.listen()
         # Nobody ever answers here: sixty seconds is what is waited for unless somebody says so.
-        with closing(Http(Server(url=f"unix:{path}"), patience_s=0)) as http:
-            with pytest.raises(Unreachable, match="timed out"):
-                http.post("/x", Reason(reason=""), dict, answer_s=0.01)
+        http = Http(Server(url=f"unix:{path}"), patience_s=0)
+        with closing(http), pytest.raises(Unreachable, match="timed out"):
+            http.post("/x", Reason(reason=""), dict, answer_s=0.01)
