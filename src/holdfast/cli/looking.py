@@ -144,7 +144,7 @@ def _history(path: Path) -> Finding:
     if not found.is_good:
         first = found.violations[0] if found.violations else found.flaws[0].why
         count = len(found.flaws) + len(found.violations)
-        return Finding("history", BAD, f"{count} things are wrong, the first: {first}", verify)
+        return Finding("history", BAD, f"{counted(count, 'thing')} wrong, the first: {first}", verify)
     return good("history", f"whole up to position {found.last}; every invariant holds")
 
 
