@@ -13,7 +13,6 @@ from holdfast.core.freeze import FREEZE_VERSION, fingerprint, freeze, thaw
 from holdfast.core.ids import Index, Instant, JobId, LeaseId, Position, WorkerId
 from holdfast.core.invariants import check
 from holdfast.core.job import job_state
-from holdfast.core.record import Record
 from holdfast.core.reports import Done, Started
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import TaskState
@@ -263,20 +262,6 @@ def test_positions_and_time_have_no_gaps_and_no_way_back() -> None:
     assert len(world.log) == 1
     with pytest.raises(BrokenInvariant):
         apply(world.state, record, Position(place + 2))
-
-
-def test_jobs_of_one_moment_share_the_instant_they_came_at() -> None:
-    state, spec = World().state, JobSpec(name="n", kind="function", target="m:f")
-    for number in (1, 2):
-        command = c.SubmitJob(job_id=JobId(f"j{number}"), spec=spec, items=(b"",))
-        # Every record that is read back has an instant of its own.
-        now = Instant(int("1700000000000"))
-        decision = decide(state, command, now)
-        assert isinstance(decision, Accepted)
-        record = Record(now, "SubmitJob", "test", "", "", decision.events)
-        apply(state, record, Position(state.position + 1))
-    first, second = (state.jobs[JobId(f"j{number}")] for number in (1, 2))
-    assert first.created_at is second.created_at
 
 
 def test_a_snapshot_that_cannot_be_read_is_refused() -> None:
