@@ -291,6 +291,9 @@ def _remind(
     was = resource.status.phase
     if seen.unknown:
         tries.remind(given.config.unknown_ms)
+    if given.observed.telling.until != NEVER:
+        # What is told no more grows old without a sound.
+        tries.remind(max(1, given.observed.telling.until + 1 - now))
     if phase is Phase.PROGRESSING:
         since = progressing_since(resource) if was in (phase, Phase.APPLYING) else now
         tries.poll(since)

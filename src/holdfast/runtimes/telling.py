@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from holdfast.runtimes import reasons
 from holdfast.runtimes.actions import Action, DeleteOrphans, EmitEvent
 from holdfast.runtimes.anomalies import Judged, Seen
@@ -79,9 +81,11 @@ def odgm_of(resource: Resource, seen: Seen, observed: Observed) -> OdgmStatus | 
             break
     else:
         return None
-    if judged.is_unknown and judged.child is None and resource.status.odgm is not None:
-        return resource.status.odgm
     workload, child, odgm = judged.workload, judged.child, resource.spec.odgm
+    known = resource.status.odgm
+    if judged.is_unknown and known is not None:
+        # Of what is not known now the last that is known stays.
+        return replace(known, ready=child.ready) if child is not None else known
     partitions = observed.partitions
     healthy = None if partitions is None else sum(each.is_green for each in partitions)
     return OdgmStatus(
