@@ -59,6 +59,7 @@ def runtimes_table(views: Iterable[View], now: int, *, wide: bool = False) -> st
         number("GENERATION", lambda view: view["metadata"]["generation"]),
         number("OBSERVED", lambda view: view["status"]["observedGeneration"]),
         cell("ENFORCES", lambda view: view["spec"]["nfr"]["mode"]),
+        words("LABELS", lambda view: _pairs(view["metadata"]["labels"])),
         words("ADDRESSES", lambda view: " ".join(_addresses(view))),
     )
     return table_of(
@@ -82,6 +83,8 @@ def runtime_text(view: View, now: int, options: str) -> str:
             ("runtime", metadata["name"]),
             ("phase", status["phase"]),
             ("why", why(view)),
+            ("labels", _pairs(metadata["labels"])),
+            ("annotations", _pairs(metadata["annotations"])),
             ("template", view["spec"]["template"]),
             ("generation", f"{metadata['generation']} (observed {status['observedGeneration']})"),
             ("nfr", view["spec"]["nfr"]["mode"]),
@@ -202,6 +205,10 @@ def _replicas(view: View) -> str:
     every = parts(view)
     ready = sum(part["ready_replicas"] for _, part in every)
     return f"{ready}/{sum(part['desired'] for _, part in every)}"
+
+
+def _pairs(marks: View) -> str:
+    return " ".join(f"{key}={value}" for key, value in marks.items())
 
 
 def _addresses(view: View) -> list[str]:
