@@ -11,6 +11,7 @@ from holdfast.runtimes.conditions import REASONS
 from holdfast.runtimes.descriptor import TemplateDescriptor
 from holdfast.runtimes.observed import ManagedKind, Observed
 from holdfast.runtimes.resource import FUNCTION, ODGM, Resource
+from holdfast.runtimes.shrinking import REASON as SHRINKING
 from holdfast.runtimes.status import (
     ConditionType,
     FunctionStatus,
@@ -74,8 +75,11 @@ def _function(judged: Judged, descriptor: TemplateDescriptor) -> FunctionStatus:
     )
 
 
-def odgm_of(resource: Resource, seen: Seen, observed: Observed) -> OdgmStatus | None:
-    """The data grid's record; None where none is wanted."""
+def odgm_of(
+    resource: Resource, seen: Seen, observed: Observed, shrinks: str
+) -> OdgmStatus | None:
+    """The data grid's record; None where none is wanted. `shrinks` says how far it is from the
+    smaller size that was declared; empty where it is not on its way there."""
     for judged in seen.judged:
         if judged.workload.component == ODGM:
             break
@@ -95,8 +99,8 @@ def odgm_of(resource: Resource, seen: Seen, observed: Observed) -> OdgmStatus | 
         ready=child.ready if child else 0,
         partitions=odgm.partitions if odgm else 0,
         healthy_partitions=healthy,
-        reason=judged.reason,
-        message=judged.message,
+        reason=SHRINKING if shrinks and judged.is_ready else judged.reason,
+        message="; ".join(filter(None, (judged.message, shrinks))),
     )
 
 
