@@ -18,7 +18,7 @@ from holdfast.core.ids import NEVER, Instant
 from holdfast.runtimes.evaluation import Tries
 from holdfast.runtimes.observed import Child, Known, Observed, listing_of
 from holdfast.runtimes.quorum import one_step, unled, unwell
-from holdfast.runtimes.resource import ODGM, Resource
+from holdfast.runtimes.resource import Resource
 from holdfast.runtimes.spec import ODGM_REPLICAS
 from holdfast.runtimes.status import ApplyCode, Tried
 from holdfast.runtimes.workload import Workload
@@ -53,18 +53,14 @@ def guard(
 ) -> Guarded:
     """Every workload as it is declared, but a data grid that has to shrink: that a step at a
     time."""
-    for place, workload in enumerate(workloads):
-        if workload.component == ODGM and workload.partition_check is not None:
-            break
-    else:
-        return Guarded(workloads)
-    child = _child(workload, observed)
-    if child is None or not 0 < workload.replicas < child.desired:
+    workload = next((each for each in workloads if each.partition_check is not None), None)
+    child = None if workload is None else _child(workload, observed)
+    if workload is None or child is None or not 0 < workload.replicas < child.desired:
         return Guarded(workloads)
     told = child.desired
     why, wait_ms = _held(resource, workload, child, observed, tries, now)
     kept = replace(workload, replicas=told)
-    guarded = (*workloads[:place], kept, *workloads[place + 1 :])
+    guarded = tuple(kept if each is workload else each for each in workloads)
     said = f"{told} replicas, {workload.replicas} declared: "
     if why:
         tries.remind(wait_ms)

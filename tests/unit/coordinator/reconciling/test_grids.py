@@ -170,11 +170,10 @@ def test_without_partition_health_replicas_alone_decide_and_the_gate_names_the_f
     hosted.pass_time(10_000)
     assert hosted.phase() == "available"
     assert odgm(hosted).healthy_partitions is None
-    assert condition(hosted, "NfrEnforced") == (
-        False, "Held",
-        "odgm_replicas=3: the health of the partitions is not known: "
-        "spec.odgm.partitionHealth is not set",
-    )  # fmt: skip
+    is_enforced, reason, message = condition(hosted, "NfrEnforced")
+    assert (is_enforced, reason) == (False, "Held")
+    known = "odgm_replicas=3: the health of the partitions is not known"
+    assert message == f"{known}: spec.odgm.partitionHealth is not set"
 
 
 def test_a_restart_forgets_what_was_told_and_nothing_moves_by_that(hosted: Hosted) -> None:
