@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Final
 
 from holdfast.core.placing import constraint_of
@@ -185,8 +186,8 @@ def _positive(path: str, nfr: Nfr) -> Problems:
     )
     for name, value in wanted:
         # Written so that "not a number" is refused too.
-        if value is not None and not value > 0:
-            yield Problem(f"{path}.{name}", "it must be above zero")
+        if value is not None and not 0 < value < inf:
+            yield Problem(f"{path}.{name}", "it must be above zero, and a number")
 
 
 def _analyzer(path: str, analyzer: Analyzer) -> Problems:

@@ -5,7 +5,7 @@ canonical: the same declaration is the same bytes, so that applying it twice cha
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, get_args
 
 import msgspec
@@ -29,6 +29,9 @@ from holdfast.runtimes.written import read, spell
 
 FORMAT: Final = 1
 """Raised when stored specs can no longer be read as they are; the old ones stay readable."""
+
+LARGEST: Final = 2**63 - 1
+"""The largest number that every way of writing it down knows."""
 
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`")
 _MISSING: Final = re.compile(r"Object missing required field `(.*?)`")
@@ -98,6 +101,9 @@ def decode(
     for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if content.get(field) != expected:
             return Problem(field, f"{content.get(field)!r} is not known; write {expected}")
+    large = _too_large("", content)
+    if large is not None:
+        return large
     try:
         manifest = msgspec.convert(content, Manifest, dec_hook=read)
     except msgspec.ValidationError as error:
@@ -110,6 +116,18 @@ def decode(
     return ClassRuntime(
         name=manifest.metadata.name, spec=manifest.spec, expects=manifest.metadata.resource_version
     )
+
+
+def _too_large(path: str, content: object) -> Problem | None:
+    """The first number that could not be written down, wherever it stands."""
+    inside: Iterable[tuple[str, object]] = ()
+    if isinstance(content, Mapping):
+        inside = ((f"{path}.{name}".removeprefix("."), value) for name, value in content.items())
+    elif isinstance(content, list | tuple):
+        inside = ((f"{path}[{place}]", value) for place, value in enumerate(content))
+    elif isinstance(content, int) and not -LARGEST <= content <= LARGEST:
+        return Problem(path, f"{str(content)[:20]}… is too large")
+    return next(filter(None, (_too_large(*each) for each in inside)), None)
 
 
 def explained(told: str) -> Problem:
