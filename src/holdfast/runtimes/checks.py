@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from math import inf
 from typing import Final
 
 from holdfast.core.placing import constraint_of
@@ -14,6 +13,8 @@ NAME_MOST: Final = 63
 """So long may a name be that others must be able to look up."""
 REPLICAS_MOST: Final = 10_000
 PARTITIONS_MOST: Final = 10_000
+REQUIRED_MOST: Final = 10**12
+"""Above every honest rate and span, and far from what cannot be reckoned with."""
 FUNCTIONS_MOST: Final = 200
 """So many leave room in a status for what is said of each."""
 
@@ -186,8 +187,8 @@ def _positive(path: str, nfr: Nfr) -> Problems:
     )
     for name, value in wanted:
         # Written so that "not a number" is refused too.
-        if value is not None and not 0 < value < inf:
-            yield Problem(f"{path}.{name}", "it must be above zero, and a number")
+        if value is not None and not 0 < value <= REQUIRED_MOST:
+            yield Problem(f"{path}.{name}", f"it must be above zero, and {REQUIRED_MOST} at most")
 
 
 def _analyzer(path: str, analyzer: Analyzer) -> Problems:
