@@ -110,6 +110,7 @@ FOLDS: Final[dict[type[e.Event], Fold]] = {
     e.TaskForced: apply_decided.task_forced,
     e.ResourcePut: apply_resources.resource_put,
     e.ResourceStatusPut: apply_resources.status_put,
+    e.ResourceLabelled: apply_resources.labelled,
     e.ResourceFinalizersSet: apply_resources.finalizers_set,
     e.ResourceDeletionMarked: apply_resources.deletion_marked,
     e.ResourceRemoved: apply_resources.removed,

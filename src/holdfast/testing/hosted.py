@@ -18,7 +18,17 @@ from holdfast.runtimes.resource import KIND, Resource
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.post import Post
 from holdfast.testing.service import Service
-from holdfast.wire.exchange import Failed, Item, Lingering, Reply, Run, Sample, ServiceNews, Started
+from holdfast.wire.exchange import (
+    Failed,
+    Hello,
+    Item,
+    Lingering,
+    Reply,
+    Run,
+    Sample,
+    ServiceNews,
+    Started,
+)
 from holdfast.wire.service import ServicePlan, decode_plan
 from holdfast.wire.servicing import READY, STARTING
 
@@ -45,7 +55,8 @@ def function(key: str, command: str = "serve", **more: Any) -> dict[str, Any]:
 class Host:
     """One worker. `begun` counts how often each lease was begun: more than once is a fault."""
 
-    def __init__(self, service: Service, name: str) -> None:
+    def __init__(self, service: Service, name: str, slots: int = SLOTS) -> None:
+        self.slots = slots
         self.post = Post(service, name=name)
         self.running: dict[LeaseId, tuple[Run, Item, ServicePlan]] = {}
         self.begun: Counter[LeaseId] = Counter()
@@ -57,7 +68,8 @@ class Host:
         self._heard = 0
         self._told: set[LeaseId] = set()
         self._ended: list[Failed] = []
-        self._is_asked = False
+        # A worker says who it is at once.
+        self._is_asked = True
         # What was said and not answered yet: said again, since the answer may never come.
         self._unanswered: dict[int, tuple[tuple[Started, ...], tuple[Failed, ...]]] = {}
 
@@ -87,7 +99,7 @@ class Host:
         answered = self.post.replies[-1].number if self.post.replies else 0
         self._unanswered[self.post.number + 1] = (started, ended)
         self.post.say(
-            slots=SLOTS,
+            slots=self.slots,
             seen=answered,
             held=tuple(self.running),
             started=tuple(each for said in before for each in said[0]) + started,
@@ -95,6 +107,7 @@ class Host:
             services=tuple(self._news(lease) for lease in told),
             samples=tuple(each for each in samples if each is not None),
             lingering=tuple(self._lingering.values()) if self.lingers else (),
+            hello=Hello(self.post.name, 1, "0.1.0") if self._is_asked else None,
         )
         self._is_asked = False
         self.post.service.settle()
@@ -155,13 +168,18 @@ class Hosted:
     """A coordinator that keeps runtimes, and its workers."""
 
     def __init__(
-        self, workers: int = 2, *, crash_at: int = 0, frame_survives: bool = False
+        self,
+        workers: int = 2,
+        *,
+        slots: int = SLOTS,
+        crash_at: int = 0,
+        frame_survives: bool = False,
     ) -> None:
         self.clock = ManualClock()
         self.service = Brittle(self.clock, SeededDice(1), term_ms=TERM_MS, runtimes=True)
         self.service.crash_at = crash_at
         self.service.frame_survives = frame_survives
-        self.hosts = [Host(self.service, f"w{number}") for number in range(workers)]
+        self.hosts = [Host(self.service, f"w{number}", slots) for number in range(workers)]
 
     @property
     def reconciling(self) -> Reconciling:

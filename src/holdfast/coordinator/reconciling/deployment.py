@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.decide.wishes import spec_problem
-from holdfast.core.placing import Placing, constraint_of
+from holdfast.core.ids import WorkerId
+from holdfast.core.placing import WORKER, Constraint, Placing, constraint_of
 from holdfast.core.resource import Resource
 from holdfast.core.spec import JobSpec, ServicePolicy
 from holdfast.runtimes.resource import COMPONENT_LABEL, FUNCTION_LABEL, OWNER_LABEL, REVISION_LABEL
@@ -75,8 +76,17 @@ def label_of(spec: JobSpec, label: str) -> str:
     return next((value for key, value in spec.labels if key == label), "")
 
 
-def job_spec(workload: Workload) -> JobSpec:
-    """The job whose tasks are the replicas of this workload, in this revision."""
+def bound_to(spec: JobSpec) -> WorkerId:
+    """The worker that a service may only run on; empty where it is bound to none."""
+    for wish in spec.placing.constraints:
+        if wish.attribute == WORKER and wish.operator == "eq":
+            return WorkerId(wish.values[0])
+    return WorkerId("")
+
+
+def job_spec(workload: Workload, worker: str = "") -> JobSpec:
+    """The job whose tasks are the replicas of this workload, in this revision; with `worker` on
+    that one alone."""
     restarts = workload.restarts
     return JobSpec(
         name=workload.name,
@@ -87,7 +97,10 @@ def job_spec(workload: Workload) -> JobSpec:
         gpus=workload.gpus,
         labels=tuple((label, workload.labels.get(label, "")) for label in LABELS),
         placing=Placing(
-            constraints=tuple(constraint_of(text) for text in workload.constraints),
+            constraints=(
+                *map(constraint_of, workload.constraints),
+                *([Constraint(WORKER, "eq", (worker,))] if worker else []),
+            ),
             spread=workload.spread,
         ),
         service=ServicePolicy(

@@ -14,6 +14,7 @@ from holdfast.coordinator.reconciling.crashes import Crashes
 from holdfast.coordinator.reconciling.holdings import Holdings
 from holdfast.coordinator.reconciling.leaving import Leaving
 from holdfast.coordinator.reconciling.loads import Loads
+from holdfast.coordinator.reconciling.sites import Sites
 from holdfast.coordinator.reconciling.store import LocalStore
 from holdfast.coordinator.reconciling.substrate import LocalSubstrate
 from holdfast.coordinator.reconciling.tending import Tender
@@ -50,8 +51,9 @@ class Reconciling:
         state, servicing = coordinator.state, exchanges.servicing
         self._holdings = Holdings(state)
         self._tender = Tender(
-            coordinator, self._holdings, servicing, Leaving(state, exchanges.registry)
-        )
+            coordinator, self._holdings, servicing, Leaving(state, exchanges.registry),
+            Sites(state, exchanges.registry),
+        )  # fmt: skip
         self.happenings = Happenings()
         substrate = LocalSubstrate(
             coordinator, self._holdings, self._tender, Crashes(read), Loads(state, servicing),

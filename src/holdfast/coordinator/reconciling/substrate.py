@@ -22,7 +22,7 @@ from holdfast.coordinator.reconciling.deployment import (
 )
 from holdfast.coordinator.reconciling.holdings import Holdings
 from holdfast.coordinator.reconciling.loads import Loads
-from holdfast.coordinator.reconciling.replicas import Stood
+from holdfast.coordinator.reconciling.replicas import NO_WORKER, Stood
 from holdfast.coordinator.reconciling.tending import Tended, Tender, done
 from holdfast.core import commands as c
 from holdfast.core import commands_resources as r
@@ -184,9 +184,19 @@ class LocalSubstrate:
             updated=updated,
             ready=sum(each.is_ready for each in replicas),
             crash=self._crash(new),
-            problems=_problems(replicas),
+            problems=self._problems(found),
             rollout=found.round(0, now).progress if is_rolling else None,
         )
+
+    def _problems(self, found: Tended) -> tuple[str, ...]:
+        """Why they are not ready, each reason once."""
+        told = dict.fromkeys(each.problem for each in found.replicas if each.problem)
+        if found.workload.replicas > len(found.replicas) and found.site.problem:
+            told[found.site.problem] = None
+        if NO_WORKER in told and found.site.worker:
+            lacking = found.site.problem or self._tender.sites.lacking(found.site.worker)
+            told = {lacking if text == NO_WORKER and lacking else text: None for text in told}
+        return tuple(told)[:PROBLEMS_MOST]
 
     def _crash(self, replicas: Iterable[Stood]) -> Crash | None:
         """The replica that fared worst of those that are down, or have only just come back."""
@@ -258,9 +268,3 @@ class LocalSubstrate:
         if not isinstance(decision, Refused):
             return DONE
         return Outcome(CODES.get(decision.code, ApplyCode.FAILED), decision.message)
-
-
-def _problems(replicas: Iterable[Stood]) -> tuple[str, ...]:
-    """Why they are not ready, each reason once."""
-    told = dict.fromkeys(each.problem for each in replicas if each.problem)
-    return tuple(told)[:PROBLEMS_MOST]
