@@ -395,17 +395,3 @@ def test_a_pass_that_never_comes_to_rest_has_to_wait(
     world.declare()
     world.run(400)
     assert passes < 40
-
-
-def test_one_that_took_the_name_of_another_between_two_looks_is_not_taken_for_it(
-    world: World,
-) -> None:
-    world.declare(function("hello"))
-    world.run()
-    # Deleted and declared anew before anybody looked: it is in its first generation again.
-    del world.shelf.kept["greeter"]
-    world.ground.children.clear()
-    world.declare(function("other"))
-    world.run()
-    assert world.phase is Phase.AVAILABLE
-    assert list(world.ground.children) == ["greeter--other"]
