@@ -36,6 +36,9 @@ FAILURES_MOST: Final = 3
 HELD_RECHECK_MS: Final = 15_000
 """How often a closed gate is looked at: what it measures changes without telling."""
 
+PASSING_RECHECK_MS: Final = 1_000
+"""The same where time alone will open it."""
+
 
 class Subject(Struct, frozen=True, gc=False):
     """One dimension of one component, looked at and decided."""
@@ -252,8 +255,8 @@ def _wait_of(subject: Subject) -> int | None:
     match decision:
         case WaitStability(until=until) | WaitCooldown(until=until):
             return until - look.now
-        case Held(target=target) if target is not None:
-            return HELD_RECHECK_MS
+        case Held(target=target, is_passing=is_passing) if target is not None:
+            return PASSING_RECHECK_MS if is_passing else HELD_RECHECK_MS
         case NoChange() | SkipMode() if look.enforced.target is not None:
             if subject.decided.stability is None or look.recommendation is None:
                 return HELD_RECHECK_MS

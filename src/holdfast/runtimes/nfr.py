@@ -13,10 +13,10 @@ from typing import Final
 from holdfast.core.ids import Instant
 from holdfast.runtimes.actions import NfrJudgement
 from holdfast.runtimes.enforcing import NfrInput, Rules, decide
-from holdfast.runtimes.gates import Situation, is_followed
+from holdfast.runtimes.gates import LEADER_STEADY_MS, Situation, is_followed
 from holdfast.runtimes.judgement import MODES, NOTHING_RECOMMENDED, Judging, Subject
-from holdfast.runtimes.observed import ManagedKind, Observed
-from holdfast.runtimes.paths import Path, Ways
+from holdfast.runtimes.observed import ManagedKind, Observed, Telling
+from holdfast.runtimes.paths import Way, Ways
 from holdfast.runtimes.resource import FUNCTION, ODGM, Resource
 from holdfast.runtimes.spec import CPU, MEMORY, ODGM_REPLICAS, REPLICAS, Function, Mode, Nfr
 from holdfast.runtimes.status import (
@@ -110,7 +110,8 @@ class _Looking:
         self._now = now
         self._troubles = troubles
         self._ways = Ways(observed)
-        self._situation = _situation(nfr, observed, now)
+        self._observed = observed
+        self._known_situation: Situation | None = None
         self._is_followed = is_followed(phase, troubles)
         self._aspects: dict[str, list[_Aspect]] = {FUNCTION: [], ODGM: []}
         touched = {parse_target_key(key)[0] for key in self._status.enforced}
@@ -123,7 +124,7 @@ class _Looking:
         """Decide about each dimension of one component of which there is something to decide."""
         status, now, generation = self._status, self._now, self._resource.generation
         function_key = workload.function_key
-        path = self._ways.of(workload.kinds + workload.companions, function_key)
+        way = self._ways.of(workload.kinds + workload.companions, function_key)
         for aspect in self._aspects[workload.component]:
             dimension = aspect.dimension
             key = f"{dimension}/{function_key}" if function_key else dimension
@@ -137,7 +138,7 @@ class _Looking:
             if enforced is NOT_ENFORCED and (advice is None or not is_enforced):
                 continue
             known = status.stability.get(key)
-            is_plain = declared > 0 and is_enforced and self._is_followed and type(path) is Path
+            is_plain = declared > 0 and is_enforced and self._is_followed and type(way) is Way
             if is_plain and advice is not None and known is not None:
                 found = shortcut(rules, advice, known, enforced, told, generation, now)
                 if found is not None:
@@ -151,14 +152,21 @@ class _Looking:
                 recommendation=advice,
                 generation=generation,
                 declared=declared,
-                actual=told if isinstance(path, Path) else None,
-                is_autoscaled=isinstance(path, Path) and path.kind is ManagedKind.HPA,
+                actual=told if isinstance(way, Way) else None,
+                is_autoscaled=isinstance(way, Way) and way.path.kind is ManagedKind.HPA,
+                replicas_ready=way.child.ready if isinstance(way, Way) else None,
+                replicas_leaving=way.child.leaving if isinstance(way, Way) else 0,
                 stability=known,
                 enforced=enforced,
-                situation=self._situation,
+                situation=self._situation(),
                 now=now,
             )
             judging.add(Subject(key, workload, look, decide(look)))
+
+    def _situation(self) -> Situation:
+        if self._known_situation is None:
+            self._known_situation = _situation(self._resource, self._observed, self._now)
+        return self._known_situation
 
     def _rules(self, aspect: _Aspect, declared: int) -> Rules:
         made = rules_of(self._resource.spec.nfr, aspect.dimension, declared)
@@ -203,7 +211,12 @@ def rules_of(nfr: Nfr, dimension: str, declared: int) -> Rules:
     )
 
 
-def _situation(nfr: Nfr, observed: Observed, now: Instant) -> Situation:
+def _situation(resource: Resource, observed: Observed, now: Instant) -> Situation:
+    nfr, odgm = resource.spec.nfr, resource.spec.odgm
+    asked = odgm.partition_health if odgm is not None else None
+    telling = observed.telling
+    if asked is None and observed.partitions is None:
+        telling = Telling(doubt="spec.odgm.partitionHealth is not set")
     return Situation(
         now=now,
         confidence_min=nfr.min_confidence,
@@ -212,4 +225,7 @@ def _situation(nfr: Nfr, observed: Observed, now: Instant) -> Situation:
         load_percent=observed.load_percent,
         load_percent_max=nfr.max_load,
         partitions=observed.partitions,
+        partitions_declared=odgm.partitions if odgm is not None and asked is not None else 0,
+        telling=telling,
+        leader_steady_ms=LEADER_STEADY_MS if asked is None else int(asked.leader_steady),
     )

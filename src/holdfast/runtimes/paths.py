@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.runtimes.observed import Known, ManagedKind, Observed, Unknown, listing_of
+from holdfast.runtimes.observed import Child, Known, ManagedKind, Observed, Unknown, listing_of
 from holdfast.runtimes.status import ApplyCode
 
 FIELD_MANAGER: Final = "oprc-crm-enforcer"
@@ -36,25 +36,32 @@ PATHS: Final = (
 """In order of preference; the first whose child is there."""
 
 
+class Way(Struct, frozen=True, gc=False):
+    """The path to take and the child at its end."""
+
+    path: Path
+    child: Child
+
+
 class Ways:
     """Which path leads to the replicas of a function. Listings are gone through once a look,
     however many functions there are."""
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
-        self._found: dict[tuple[ManagedKind, ...], dict[str, Path]] = {}
+        self._found: dict[tuple[ManagedKind, ...], dict[str, Way]] = {}
         self._missed: dict[tuple[ManagedKind, ...], Unknown | None] = {}
 
-    def of(self, kinds: tuple[ManagedKind, ...], function_key: str) -> Path | Unknown | None:
+    def of(self, kinds: tuple[ManagedKind, ...], function_key: str) -> Way | Unknown | None:
         """The first path whose child is there. Unknown: a preferred one may be there and was not
         seen. None: there is no child to tell."""
         found = self._found.get(kinds)
         if found is None:
             found = self._search(kinds)
-        path = found.get(function_key)
-        return path if path is not None else self._missed[kinds]
+        way = found.get(function_key)
+        return way if way is not None else self._missed[kinds]
 
-    def _search(self, kinds: tuple[ManagedKind, ...]) -> dict[str, Path]:
+    def _search(self, kinds: tuple[ManagedKind, ...]) -> dict[str, Way]:
         found = self._found[kinds] = {}
         self._missed[kinds] = None
         for path in PATHS:
@@ -66,7 +73,7 @@ class Ways:
                 break
             for child in listing.children:
                 if not child.is_deleting:
-                    found.setdefault(child.function_key, path)
+                    found.setdefault(child.function_key, Way(path, child))
         return found
 
 

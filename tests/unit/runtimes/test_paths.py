@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.runtimes.observed import Child, Known, Listing, ManagedKind, Observed, Unknown
-from holdfast.runtimes.paths import PATHS, Path, Ways, failure_of
+from holdfast.runtimes.paths import PATHS, Way, Ways, failure_of
 from holdfast.runtimes.status import ApplyCode
 
 ALL = tuple(path.kind for path in PATHS)
@@ -39,16 +39,16 @@ DEPLOYMENT = Known((a_child(ManagedKind.DEPLOYMENT),))
 def test_002_101_102_103_an_autoscaler_goes_before_knative_and_that_before_a_deployment(
     listings: dict[str, Listing], field: str
 ) -> None:
-    path = Ways(seen(**listings)).of(ALL, "hello")
-    assert isinstance(path, Path)
-    assert path.field == field
+    way = Ways(seen(**listings)).of(ALL, "hello")
+    assert isinstance(way, Way)
+    assert way.path.field == field
 
 
 def test_only_kinds_the_workload_has_are_ways_to_it() -> None:
     kinds = (ManagedKind.DEPLOYMENT, ManagedKind.SERVICE)
-    path = Ways(seen(HPA=Unknown("no"), DEPLOYMENT=DEPLOYMENT)).of(kinds, "hello")
-    assert isinstance(path, Path)
-    assert path.kind is ManagedKind.DEPLOYMENT
+    way = Ways(seen(HPA=Unknown("no"), DEPLOYMENT=DEPLOYMENT)).of(kinds, "hello")
+    assert isinstance(way, Way)
+    assert way.path.kind is ManagedKind.DEPLOYMENT
 
 
 def test_what_was_not_seen_is_not_passed_over() -> None:
