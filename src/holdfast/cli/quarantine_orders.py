@@ -117,10 +117,11 @@ def _chosen(
     canary: bool,
 ) -> ChosenCases:
     source = FromServer(asker)
-    if len(names) == 1 and names[0].lower() == ALL:
+    only = names[0] if len(names) == 1 else ""
+    if only.lower() == ALL:
         names, every = (), True
-    elif len(names) == 1 and names[0].startswith(MARK) and not chosen["fingerprint"]:
-        names, chosen = (), {**chosen, "fingerprint": names[0]}
+    elif only.startswith(MARK) and not chosen["fingerprint"]:
+        names, chosen = (), {**chosen, "fingerprint": only}
     wanted = wanted_of(source, chosen)
     narrowed = wanted != WantedCases()
     if bool(names) == (narrowed or every) or (names and canary):
