@@ -123,6 +123,7 @@ def _judge(
 ) -> Judged:
     counted: Child | None = None
     worst: ReadinessResult | None = None
+    awaited: ReadinessResult | None = None
     remark = READY
     is_unknown = False
     for kind in workload.kinds:
@@ -139,7 +140,9 @@ def _judge(
             continue
         counted = counted or child
         result = rules[kind].evaluator(workload, child, observed)
-        if not result.is_ready:
+        if result.is_unknown:
+            awaited = awaited or result
+        elif not result.is_ready:
             worst = worst or result
         elif result.reason:
             remark = result
@@ -159,6 +162,8 @@ def _judge(
         return Judged(workload, counted, False, False, worst.reason, worst.message)
     if is_unknown:
         return Judged(workload, counted, False, True, reasons.OBSERVATION_FAILED, "not known")
+    if awaited is not None:
+        return Judged(workload, counted, False, True, awaited.reason, awaited.message)
     return Judged(workload, counted, True, False, remark.reason, remark.message)
 
 

@@ -30,8 +30,8 @@ from holdfast.runtimes.enforcing import (
     decide,
     wish_of,
 )
-from holdfast.runtimes.gates import Situation, is_followed
-from holdfast.runtimes.observed import ManagedKind, Observed
+from holdfast.runtimes.gates import LEADER_STEADY_MS, Situation, is_followed
+from holdfast.runtimes.observed import ManagedKind, Observed, Telling
 from holdfast.runtimes.paths import Way, way_of
 from holdfast.runtimes.resource import FUNCTION, Resource
 from holdfast.runtimes.spec import CPU, MEMORY, ODGM_REPLICAS, REPLICAS, Mode, Nfr, Resources
@@ -50,6 +50,9 @@ FAILURES_MOST: Final = 3
 
 HELD_RECHECK_MS: Final = 15_000
 """How often a closed gate is looked at: what it measures changes without telling."""
+
+PASSING_RECHECK_MS: Final = 1_000
+"""The same where time alone will open it."""
 
 TOLD: Final[Mapping[str, Callable[[Workload], int]]] = {
     REPLICAS: lambda workload: workload.replicas,
@@ -136,7 +139,7 @@ def _subjects(
     troubles: tuple[str, ...],
 ) -> Iterator[Subject]:
     status, nfr = resource.status, resource.spec.nfr
-    situation = _situation(nfr, observed, now)
+    situation = _situation(resource, observed, now)
     rules: dict[tuple[int, str], Rules] = {}
     touched = {parse_target_key(key)[0] for key in status.enforced}
     considered = [each for each in TOLD if each in touched or is_wanted(nfr, each)]
@@ -167,6 +170,8 @@ def _subjects(
                 declared=declared,
                 actual=told if isinstance(way, Way) else None,
                 is_autoscaled=isinstance(way, Way) and way.path.kind is ManagedKind.HPA,
+                replicas_ready=way.child.ready if isinstance(way, Way) else None,
+                replicas_leaving=way.child.leaving if isinstance(way, Way) else 0,
                 stability=status.stability.get(key),
                 enforced=enforced,
                 situation=situation,
@@ -212,7 +217,12 @@ def rules_of(nfr: Nfr, dimension: str, declared: int) -> Rules:
     )
 
 
-def _situation(nfr: Nfr, observed: Observed, now: Instant) -> Situation:
+def _situation(resource: Resource, observed: Observed, now: Instant) -> Situation:
+    nfr, odgm = resource.spec.nfr, resource.spec.odgm
+    asked = odgm.partition_health if odgm is not None else None
+    telling = observed.telling
+    if asked is None and observed.partitions is None:
+        telling = Telling(doubt="spec.odgm.partitionHealth is not set")
     return Situation(
         now=now,
         confidence_min=nfr.min_confidence,
@@ -221,6 +231,9 @@ def _situation(nfr: Nfr, observed: Observed, now: Instant) -> Situation:
         load_percent=observed.load_percent,
         load_percent_max=nfr.max_load,
         partitions=observed.partitions,
+        partitions_declared=odgm.partitions if odgm is not None and asked is not None else 0,
+        telling=telling,
+        leader_steady_ms=LEADER_STEADY_MS if asked is None else int(asked.leader_steady),
     )
 
 
@@ -362,8 +375,8 @@ def _wait_of(subject: Subject) -> int | None:
     match decision:
         case WaitStability(until=until) | WaitCooldown(until=until):
             return until - look.now
-        case Held(target=target) if target is not None:
-            return HELD_RECHECK_MS
+        case Held(target=target, is_passing=is_passing) if target is not None:
+            return PASSING_RECHECK_MS if is_passing else HELD_RECHECK_MS
         case NoChange() | SkipMode() if look.enforced.target is not None:
             if subject.decided.stability is None or look.recommendation is None:
                 return HELD_RECHECK_MS

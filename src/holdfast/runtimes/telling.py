@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from holdfast.runtimes import reasons
 from holdfast.runtimes.actions import Action, DeleteOrphans, EmitEvent
 from holdfast.runtimes.anomalies import Judged, Seen
@@ -9,6 +11,7 @@ from holdfast.runtimes.conditions import REASONS
 from holdfast.runtimes.descriptor import TemplateDescriptor
 from holdfast.runtimes.observed import ManagedKind, Observed
 from holdfast.runtimes.resource import FUNCTION, ODGM, Resource
+from holdfast.runtimes.shrinking import REASON as SHRINKING
 from holdfast.runtimes.status import (
     ConditionType,
     FunctionStatus,
@@ -72,16 +75,21 @@ def _function(judged: Judged, descriptor: TemplateDescriptor) -> FunctionStatus:
     )
 
 
-def odgm_of(resource: Resource, seen: Seen, observed: Observed) -> OdgmStatus | None:
-    """The data grid's record; None where none is wanted."""
+def odgm_of(
+    resource: Resource, seen: Seen, observed: Observed, shrinks: str
+) -> OdgmStatus | None:
+    """The data grid's record; None where none is wanted. `shrinks` says how far it is from the
+    smaller size that was declared; empty where it is not on its way there."""
     for judged in seen.judged:
         if judged.workload.component == ODGM:
             break
     else:
         return None
-    if judged.is_unknown and judged.child is None and resource.status.odgm is not None:
-        return resource.status.odgm
     workload, child, odgm = judged.workload, judged.child, resource.spec.odgm
+    known = resource.status.odgm
+    if judged.is_unknown and known is not None:
+        # Of what is not known now the last that is known stays.
+        return replace(known, ready=child.ready) if child is not None else known
     partitions = observed.partitions
     healthy = None if partitions is None else sum(each.is_green for each in partitions)
     return OdgmStatus(
@@ -91,8 +99,8 @@ def odgm_of(resource: Resource, seen: Seen, observed: Observed) -> OdgmStatus | 
         ready=child.ready if child else 0,
         partitions=odgm.partitions if odgm else 0,
         healthy_partitions=healthy,
-        reason=judged.reason,
-        message=judged.message,
+        reason=SHRINKING if shrinks and judged.is_ready else judged.reason,
+        message="; ".join(filter(None, (judged.message, shrinks))),
     )
 
 

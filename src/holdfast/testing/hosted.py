@@ -5,6 +5,7 @@ Nothing waits and nothing runs; a test has time pass and lets them talk.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.coordinator.reconciling.hook import Reconciling
@@ -23,6 +24,7 @@ from holdfast.wire.exchange import (
     Hello,
     Item,
     Lingering,
+    PartitionNews,
     Reply,
     Run,
     Sample,
@@ -52,6 +54,11 @@ def function(key: str, command: str = "serve", **more: Any) -> dict[str, Any]:
     return {"key": key, "command": [command], **more}
 
 
+def _nothing(_lease_id: LeaseId) -> PartitionNews | None:
+    """Nothing is told."""
+    return None
+
+
 class Host:
     """One worker. `begun` counts how often each lease was begun: more than once is a fault."""
 
@@ -65,6 +72,8 @@ class Host:
         self.lingers = False
         self._lingering: dict[LeaseId, Lingering] = {}
         self.samples: dict[LeaseId, Sample] = {}
+        # What each replica that is asked tells of its partitions; nothing for who is silent.
+        self.grid: Callable[[LeaseId], PartitionNews | None] = _nothing
         self._heard = 0
         self._told: set[LeaseId] = set()
         self._ended: list[Failed] = []
@@ -96,6 +105,8 @@ class Host:
         ended, self._ended = tuple(self._ended), []
         told = list(self.running) if self._is_asked else fresh
         samples = tuple(self.samples.get(lease) for lease in self.running)
+        asked = [lease for lease in self.running if self.running[lease][2].partitions is not None]
+        partitions = tuple(self.grid(lease) for lease in asked)
         answered = self.post.replies[-1].number if self.post.replies else 0
         self._unanswered[self.post.number + 1] = (started, ended)
         self.post.say(
@@ -106,6 +117,7 @@ class Host:
             failed=tuple(each for said in before for each in said[1]) + ended,
             services=tuple(self._news(lease) for lease in told),
             samples=tuple(each for each in samples if each is not None),
+            partitions=tuple(each for each in partitions if each is not None),
             lingering=tuple(self._lingering.values()) if self.lingers else (),
             hello=Hello(self.post.name, 1, "0.1.0") if self._is_asked else None,
         )

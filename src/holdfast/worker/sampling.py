@@ -34,6 +34,8 @@ class Look:
         self.read_ms = now_ms
         plan = replica.plan
         asked = {probe.path for _, probe in plan.probes() if probe.kind == HTTP}
+        if plan.partitions is not None:
+            asked.add(plan.partitions.path)
         # A probe of the root asks what everybody asks, and is not told from them.
         self.own_paths = tuple({plan.metrics, *asked} - {"/"})
 

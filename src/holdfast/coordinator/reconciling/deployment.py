@@ -17,9 +17,9 @@ from holdfast.core.resource import Resource
 from holdfast.core.spec import JobSpec, ServicePolicy
 from holdfast.runtimes.resource import COMPONENT_LABEL, FUNCTION_LABEL, OWNER_LABEL, REVISION_LABEL
 from holdfast.runtimes.status import RolloutProgress
-from holdfast.runtimes.workload import Probe, Workload
+from holdfast.runtimes.workload import PartitionCheck, Probe, Workload
 from holdfast.runtimes.written import read, spell
-from holdfast.wire.service import SERVICE, ServicePlan, encode_plan, plan_problem
+from holdfast.wire.service import HTTP, SERVICE, ServicePlan, encode_plan, plan_problem
 from holdfast.wire.service import Probe as PlannedProbe
 
 KIND: Final = "Deployment"
@@ -130,6 +130,7 @@ def plan_for(workload: Workload) -> ServicePlan:
         metrics=workload.metrics_path,
         metrics_port=workload.metrics_port,
         grace_ms=workload.grace_ms,
+        partitions=_asked_partitions(workload.partition_check),
     )
 
 
@@ -141,6 +142,18 @@ def workload_problem(workload: Workload) -> str:
         return f"{workload.name}: placement.constraints: {error}"
     told = spec_problem(spec) or plan_problem(plan_for(workload))
     return f"{workload.name}: {told}" if told else ""
+
+
+def _asked_partitions(check: PartitionCheck | None) -> PlannedProbe | None:
+    if check is None:
+        return None
+    return PlannedProbe(
+        kind=HTTP,
+        path=check.path,
+        port=check.port,
+        period_ms=check.period_ms,
+        timeout_ms=check.timeout_ms,
+    )
 
 
 def _planned(probe: Probe | None) -> PlannedProbe | None:

@@ -11,6 +11,7 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.reconciling.analyzers import WorkersMeasured
 from holdfast.coordinator.reconciling.crashes import Crashes
+from holdfast.coordinator.reconciling.grids import Grids
 from holdfast.coordinator.reconciling.holdings import Holdings
 from holdfast.coordinator.reconciling.leaving import Leaving
 from holdfast.coordinator.reconciling.loads import Loads
@@ -62,7 +63,7 @@ class Reconciling:
         self.happenings = Happenings()
         substrate = LocalSubstrate(
             coordinator, self._holdings, self._tender, Crashes(read), Loads(state, servicing),
-            descriptors,
+            Grids(servicing), descriptors,
         )  # fmt: skip
         analyzers: dict[str, Analyzer] = {
             "static": Static(),
