@@ -5,10 +5,11 @@ happened, for all that was before it started. What it hears itself from then on 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.decoding import Framed
 from holdfast.coordinator.inspect import HistoryGone, Told, told_by
 from holdfast.core import events as e
 from holdfast.core.ids import Instant
@@ -103,21 +104,19 @@ def lives_in(history: Iterable[Told]) -> Happenings:
 
 
 class Remembered:
-    """What happened to runtimes before this process was there. `read` gives the frames of the log
-    from a position on, to any thread."""
+    """What happened to runtimes before this process was there, as its log has it."""
 
     def __init__(
         self,
         coordinator: Coordinator,
         happenings: Happenings,
-        read: Callable[[int], Iterable[Frame]],
-        oldest: int,
+        log: Framed,
     ) -> None:
         self._coordinator = coordinator
         self._happenings = happenings
-        self._read = read
+        self._log = log
         self._last = int(coordinator.state.position)
-        self._first = max(oldest, self._last - RECORDS_MOST + 1)
+        self._first = max(log.oldest, self._last - RECORDS_MOST + 1)
         self._opened_at = coordinator.now()
         self._recalling: asyncio.Future[None] | None = None
 
@@ -142,7 +141,7 @@ class Remembered:
 
     def _look(self) -> Happenings:
         try:
-            return lives_in(about_runtimes(self._read(self._first), self._first, self._last))
+            return lives_in(about_runtimes(self._log.read(self._first), self._first, self._last))
         except (HistoryGone, FileNotFoundError):
             # Dropped while it was read: there is nothing to tell of it any more.
             return Happenings()
