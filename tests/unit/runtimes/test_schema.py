@@ -145,3 +145,21 @@ def put(document: Any, path: list[str], value: Any) -> None:
     for step in path[:-1]:
         document = document[int(step) if isinstance(document, list) else step]
     document[int(path[-1]) if isinstance(document, list) else path[-1]] = value
+
+
+FAR: dict[str, Any] = {
+    "spec.timeouts.progress": 1e308,
+    "spec.timeouts.delete": "9" * 400 + "s",
+    "spec.functions.0.grace": 10**400,
+    "spec.functions.0.resources.cpu": 10**400,
+    "spec.functions.0.resources.memory": "9" * 400,
+}
+
+
+@pytest.mark.parametrize("path", FAR)
+def test_a_number_that_is_far_too_large_is_a_mistake_like_any_other(path: str) -> None:
+    wrong = deepcopy(FULL)
+    put(wrong, path.split("."), FAR[path])
+    found = decode(wrong)
+    assert isinstance(found, Problem)
+    assert found.path == path.replace(".0.", "[0].")
