@@ -13,7 +13,7 @@ from holdfast.runtimes import reasons
 from holdfast.runtimes.actions import EmitEvent
 from holdfast.runtimes.conditions import REASONS
 from holdfast.runtimes.enforcing import CLAMPED
-from holdfast.runtimes.nfr import WAITING
+from holdfast.runtimes.judgement import WAITING
 from holdfast.runtimes.status import ConditionType, Phase, Status, condition_of
 from holdfast.runtimes.telling import APPLIED
 
