@@ -270,6 +270,16 @@ def test_a_person_who_declares_fewer_gets_them_member_by_member(hosted: Hosted) 
     assert (odgm(hosted).reason, odgm(hosted).message) == ("", "")
 
 
+def test_what_was_enforced_and_is_let_go_of_leaves_member_by_member_too(hosted: Hosted) -> None:
+    Grid(hosted)
+    hosted.apply(declared(nfr=enforcing(3)))
+    hosted.pass_time(STEADY_MS + 10_000, step_ms=1_000)
+    assert len(hosted.running(GRID)) == 3
+    hosted.apply(declared())
+    assert sizes(hosted, 10_000) == [3, 2, 1]
+    assert status(hosted).enforced["odgm_replicas"].target is None
+
+
 def test_nobody_leaves_while_a_partition_is_not_healthy_or_has_a_new_leader(
     hosted: Hosted,
 ) -> None:
