@@ -13,6 +13,8 @@ NAME_MOST: Final = 63
 """So long may a name be that others must be able to look up."""
 REPLICAS_MOST: Final = 10_000
 PARTITIONS_MOST: Final = 10_000
+REQUIRED_MOST: Final = 10**12
+"""Above every honest rate and span, and far from what cannot be reckoned with."""
 PARTITIONS_TOLD_MOST: Final = 1_000
 """So many each member may tell of, again and again."""
 PARTITION_PERIOD_LEAST_MS: Final = 100
@@ -205,8 +207,8 @@ def _positive(path: str, nfr: Nfr) -> Problems:
     )
     for name, value in wanted:
         # Written so that "not a number" is refused too.
-        if value is not None and not value > 0:
-            yield Problem(f"{path}.{name}", "it must be above zero")
+        if value is not None and not 0 < value <= REQUIRED_MOST:
+            yield Problem(f"{path}.{name}", f"it must be above zero, and {REQUIRED_MOST} at most")
 
 
 def _analyzer(path: str, analyzer: Analyzer) -> Problems:

@@ -31,6 +31,9 @@ from holdfast.runtimes.written import read, spell
 FORMAT: Final = 1
 """Raised when stored specs can no longer be read as they are; the old ones stay readable."""
 
+LARGEST: Final = 2**63 - 1
+"""The largest number that every way of writing it down knows."""
+
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`")
 _MISSING: Final = re.compile(r"Object missing required field `(.*?)`")
 _AT: Final = re.compile(r"^(.*) - at `(key in )?\$(.*)`$", re.DOTALL)
@@ -103,9 +106,9 @@ def decode(
     for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if content.get(field) != expected:
             return Problem(field, f"{content.get(field)!r} is not known; write {expected}")
-    marked = problem_of_marks(content.get("metadata"))
-    if marked is not None:
-        return marked
+    early = _too_large(content) or problem_of_marks(content.get("metadata"))
+    if early is not None:
+        return early
     try:
         manifest = msgspec.convert(content, Manifest, dec_hook=read)
     except msgspec.ValidationError as error:
@@ -120,6 +123,20 @@ def decode(
         name=metadata.name, spec=manifest.spec, expects=metadata.resource_version,
         labels=metadata.labels, annotations=metadata.annotations,
     )  # fmt: skip
+
+
+def _too_large(content: object) -> Problem | None:
+    """A number that could not be written down, wherever it stands and however deep."""
+    left: list[tuple[str, object]] = [("", content)]
+    while left:
+        path, value = left.pop()
+        if isinstance(value, Mapping):
+            left += ((f"{path}.{name}".removeprefix("."), each) for name, each in value.items())
+        elif isinstance(value, list | tuple):
+            left += ((f"{path}[{place}]", each) for place, each in enumerate(value))
+        elif isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+            return Problem(path, f"{str(value)[:20]}… is too large")
+    return None
 
 
 def explained(told: str) -> Problem:
