@@ -1,5 +1,5 @@
-"""A data grid of real processes that tell of their partitions: up, red, well again, larger member by
-member, and smaller no further than its majority allows, unless a person says so."""
+"""A data grid of real processes that tell of their partitions: up, red, well again, larger member
+by member, and smaller no further than its majority allows, unless a person says so."""
 
 import sys
 from collections.abc import Iterator

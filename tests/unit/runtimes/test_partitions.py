@@ -1,6 +1,6 @@
 """One picture of the partitions from what several members say: never better than the worst."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.ids import NEVER, Instant
@@ -151,6 +151,7 @@ views = st.builds(
 )  # fmt: skip
 
 
+@settings(max_examples=50)
 @given(st.lists(views, max_size=4), views)
 def test_another_view_never_makes_the_picture_better(known, another) -> None:
     before = {each.name: each for each in merged(known)}
@@ -165,6 +166,7 @@ def test_another_view_never_makes_the_picture_better(known, another) -> None:
         assert not worse.is_green or partition.is_green
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(names, st.integers(1, 20_000), st.sampled_from(["", "x", "y"])), max_size=20)
 )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -19,10 +19,11 @@ NOW = Instant(1_000_000)
 NAME = "greeter---odgm"
 APPLIED = ApplyResult(generation=1, code=ApplyCode.OK, since=Instant(1))
 WELL = Partition(name="0", members=3, ready=3, leader="a", leader_since=Instant(1))
+TELLS = PartitionHealth()
 TOLD = Telling(told_at=Instant(NOW - 1_000), until=Instant(NOW + 10_000))
 
 
-def a_grid(replicas: int = 1, health: PartitionHealth | None = PartitionHealth(), **status: Any):
+def a_grid(replicas: int = 1, health: PartitionHealth | None = TELLS, **status: Any) -> Resource:
     odgm = Odgm(replicas=replicas, command=("grid",), partition_health=health)
     return a_runtime(Nfr(), odgm=odgm, **{"apply": APPLIED, **status})
 
@@ -122,6 +123,7 @@ partitions = st.none() | st.lists(
     current=st.integers(0, 6), leaving=st.integers(0, 1), told_at=st.integers(0, NOW),
     partitions=partitions,
 )  # fmt: skip
+@settings(max_examples=50)
 def test_no_step_is_larger_than_one_or_taken_from_what_is_not_well(
     wanted, told, ready, current, leaving, told_at, partitions
 ) -> None:

@@ -1,10 +1,11 @@
 """What a member of a data grid may answer, and that whatever else it answers says nothing."""
 
 import json
+import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.ids import LeaseId
@@ -59,9 +60,8 @@ def test_an_answer_is_read_and_what_else_it_says_is_passed_over() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_answer_says_nothing_and_why(content: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match="^") as told:
+    with pytest.raises(ValueError, match=re.escape(said)) as told:
         read_partitions(content)
-    assert said in str(told.value)
     assert "\n" not in str(told.value)
     assert len(str(told.value)) < 500
 
@@ -72,6 +72,7 @@ def test_as_many_as_may_be_told_of_fit_into_an_answer() -> None:
     assert len(read_partitions(told)) == PARTITIONS_MAX
 
 
+@settings(max_examples=50)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_no_bytes_break_the_reader(content: bytes) -> None:
     try:
