@@ -1,5 +1,6 @@
 """One picture of the partitions from what several members say: never better than the worst."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -151,7 +152,7 @@ views = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=50)
+@pytest.mark.slow
 @given(st.lists(views, max_size=4), views)
 def test_another_view_never_makes_the_picture_better(known, another) -> None:
     before = {each.name: each for each in merged(known)}

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.ids import LeaseId
@@ -72,7 +72,7 @@ def test_as_many_as_may_be_told_of_fit_into_an_answer() -> None:
     assert len(read_partitions(told)) == PARTITIONS_MAX
 
 
-@settings(max_examples=50)
+@pytest.mark.slow
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_no_bytes_break_the_reader(content: bytes) -> None:
     try:
