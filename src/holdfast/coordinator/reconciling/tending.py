@@ -138,8 +138,10 @@ class Tender:
         if resource is None:
             return None
         jobs = self._holdings.jobs(name)
-        replicas = stood(jobs, self._servicing, now)
         workload = self._workload(resource)
+        is_unasked = not workload.ports and workload.probes.ready is None
+        unasked = workload.revision if is_unasked else ""
+        replicas = stood(jobs, self._servicing, now, unasked)
         site = self._site(name) if workload.workers_most == 1 else ANYWHERE
         return Tended(resource, workload, jobs, replicas, site)
 
