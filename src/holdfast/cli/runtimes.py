@@ -79,7 +79,8 @@ def show(look: Look, names: tuple[str, ...], form: str) -> None:
 def events(look: Look, name: str, form: str) -> None:
     """Show what was told about a runtime, the latest last.
 
-    A server tells what it noted since it started; a folder has what the log says of its phases.
+    What the log says of it: declared, its phases and why, enforcements. A server also tells what
+    it noted beside the log since it started.
     """
     with look.source() as source:
         one_of(source, name)

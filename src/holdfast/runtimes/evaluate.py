@@ -105,7 +105,7 @@ def _signals(
         or (applied.code == ApplyCode.FAILED and tries.is_spent(_apply_try(resource)))
     )
     is_applied = is_current and applied.code == ApplyCode.OK
-    is_unknown = any(not each.is_ready and each.is_unknown for each in seen.judged)
+    is_unknown = seen.is_unseen
     return Signals(
         is_unheld=status.phase is Phase.PENDING and not is_held(resource),
         is_refused=is_refused,

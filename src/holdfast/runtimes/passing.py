@@ -7,7 +7,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.core.ids import Instant
-from holdfast.runtimes import nfr
 from holdfast.runtimes.actions import (
     Action,
     ApplyOutcome,
@@ -23,6 +22,7 @@ from holdfast.runtimes.descriptor import TemplateDescriptor
 from holdfast.runtimes.evaluate import evaluate, names_of
 from holdfast.runtimes.evaluation import ControllerConfig, EvalInput
 from holdfast.runtimes.gates import is_followed
+from holdfast.runtimes.judgement import event_of
 from holdfast.runtimes.observed import Observed
 from holdfast.runtimes.paths import failure_of
 from holdfast.runtimes.ports import Analyzer, Clock, Deed, Outcome, Store, Substrate
@@ -228,7 +228,7 @@ class Pass:
             case Enforce():
                 enforced = enforcement_of(deed, outcome, now)
                 self._with.tally.enforced(enforced, now - since)
-                self._with.store.emit(self.name, nfr.event_of(enforced), now)
+                self._with.store.emit(self.name, event_of(enforced), now)
                 self._write(lambda status: apply_enforcement(status, enforced, now=now))
             case _:
                 # What is deleted shows in what is observed, and in nothing else.

@@ -32,8 +32,7 @@ MESSAGE_MOST = 500
 
 def waits_for(seen: Seen) -> str:
     """Who is not ready, and why."""
-    unready = [each for each in seen.judged if not each.is_ready]
-    total = len(seen.judged)
+    unready, total = seen.unready, len(seen.judged)
     told = [f"{_called(each)}: {each.message[:MESSAGE_MOST]}" for each in unready[:WAITS_MOST]]
     if len(unready) > WAITS_MOST:
         told.append(f"and {len(unready) - WAITS_MOST} more")
@@ -48,14 +47,14 @@ def functions_of(
     status: Status, seen: Seen, descriptor: TemplateDescriptor
 ) -> tuple[FunctionStatus, ...]:
     """One record a function. Of one that could not be seen the last that is known stays."""
-    before = {function.function_key: function for function in status.functions}
-    return tuple(
-        before.get(each.workload.function_key) or _function(each, descriptor)
-        if each.is_unknown and each.child is None
-        else _function(each, descriptor)
-        for each in seen.judged
-        if each.workload.component == FUNCTION
-    )
+    before = {each.function_key: each for each in status.functions} if seen.is_unseen else {}
+    found: list[FunctionStatus] = []
+    for each in seen.judged:
+        if each.workload.component == FUNCTION:
+            is_unseen = each.is_unknown and each.child is None
+            last = before.get(each.workload.function_key) if is_unseen else None
+            found.append(last or _function(each, descriptor))
+    return tuple(found)
 
 
 def _function(judged: Judged, descriptor: TemplateDescriptor) -> FunctionStatus:
@@ -110,11 +109,11 @@ def refs_of(
     unknown: tuple[tuple[ManagedKind, str], ...],
 ) -> tuple[ResourceRef, ...]:
     """Every child there is, in order; of kinds that could not be listed those known before."""
-    found = list(refs)
-    if unknown:
-        kinds = {str(kind) for kind, _ in unknown}
-        found += [ref for ref in status.resource_refs if ref.kind in kinds]
-    return tuple(sorted(dict.fromkeys(found)))
+    if not unknown:
+        return tuple(sorted(refs))
+    kinds = {str(kind) for kind, _ in unknown}
+    known = [ref for ref in status.resource_refs if ref.kind in kinds]
+    return tuple(sorted({*refs, *known}))
 
 
 def events_of(
