@@ -139,10 +139,16 @@ def test_two_functions_with_a_data_grid_come_up_and_a_killed_replica_comes_back(
     assert "greeter is available" in said
     assert sorted(place.processes().values()) == ["bye", "grid", "hello", "hello"]
     victim = next(pid for pid, says in place.processes().items() if says == "bye")
+    hf = place.connect()
+    # It would be looked up again in an hour: what is seen of the kill was told.
+    ring = hf.runtimes.endpoints("greeter", "bye", refresh_s=3_600)
+    before = ring.addresses
+    assert len(before) == 1
     psutil.Process(victim).kill()
-    code, _, said = typed("runtime", "wait", "greeter", "--for=condition=Ready=False",
-                          "--timeout", PATIENCE)  # fmt: skip
-    assert code == 0, said
+    wait_until(lambda: ring.addresses != before, what="the killed one stays in the ring")
+    wait_until(lambda: len(ring.addresses) == 1, what="nobody takes its place in the ring")
+    assert ring.call(asked) == "bye"
+    hf.close()
     code, _, said = typed("runtime", "wait", "greeter", "--timeout", PATIENCE)
     assert code == 0, said
     back = place.processes()
