@@ -21,6 +21,7 @@ from holdfast.core.record import Record, decode_record
 from holdfast.core.seen import MOVES, WAITING
 from holdfast.core.state import State
 from holdfast.testing.sim.agenda import MILLI
+from holdfast.testing.sim.declared import Declared
 from holdfast.testing.sim.server import Server
 
 LEAST_PART: Final = 0.999
@@ -57,6 +58,7 @@ class Auditor:
         self.confirmed: list[str] = []
         self.undelivered: set[int] = set()
         self.forgotten: set[str] = set()
+        self.declared = Declared()
         self.records = 0
         self._term_us = term_ms * MILLI
         self._decided_us: dict[int, int] = {}
@@ -159,6 +161,8 @@ class Auditor:
         held = dict(self.watch.held)
         states = {job: self._states(job) for job in touched if job}
         self.troubles.extend(map(str, self.watch.feed(position, record)))
+        told = self.declared.feed(int(position), record, self.watch.jobs)
+        self.troubles.extend(told)
         for job, before in states.items():
             self._note_moves(job, before, int(position))
         for event in record.events:

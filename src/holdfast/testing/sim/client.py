@@ -23,7 +23,8 @@ from holdfast.testing.sim.plan import Scenario
 from holdfast.testing.sim.server import Asked, Told
 
 ANSWER_S: Final = 10.0
-LOOK: Final = "look"
+LOOK, LOOK_AT = "look", "look_at"
+APPLY, DELETE = "apply", "delete"
 TARGETS: Final = ("WAITING", "QUARANTINED", "KILLED", "UNSCHEDULABLE")
 """Where a task may be forced to, as far as the invariants allow."""
 
@@ -167,13 +168,19 @@ class Client:
             await self._ask(LOOK, job_id, None)
 
     async def _ask(self, kind: str, subject: str, command: c.Command | None) -> Told:
+        asked = Asked("", look=JobId(subject) if command is None else JobId(""))
+        return await self._ask_with(kind, subject, command, asked)
+
+    async def _ask_with(
+        self, kind: str, subject: str, command: c.Command | None, asked: Asked
+    ) -> Told:
         """Ask until told. A look that was not answered is a new look; a wish keeps its key."""
         self._asked += 1
         key = f"c{self.number}.{self._asked}"
         if command is not None:
             digest = msgspec.msgpack.encode((kind, subject, self._asked))
             command = structs.replace(command, request_key=key, request_digest=digest)
-        asked = Asked(key, command, JobId(subject) if command is None else JobId(""))
+        asked = structs.replace(asked, key=key, command=command)
         op = Op(key, kind, subject, self._agenda.now_us, self._durable(), command)
         self._history.append(op)
         pause = 0.05

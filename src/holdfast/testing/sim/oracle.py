@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.testing.receivers import World
 from holdfast.testing.sim.auditor import Auditor
-from holdfast.testing.sim.client import LOOK, Op
+from holdfast.testing.sim.client import APPLY, DELETE, LOOK, LOOK_AT, Op
 from holdfast.testing.sim.server import GONE
 from holdfast.testing.stepped import answer_to
 from holdfast.wire.exchange import COMMITTED, Exchange, Reply
@@ -125,13 +125,15 @@ def judge_history(history: Iterable[Op], audit: Auditor) -> list[str]:
                 )
         if op.kind == LOOK and op.told is not None and not op.told.code:
             troubles.extend(_judge_look(op, audit))
+        if op.kind == LOOK_AT and op.told is not None:
+            troubles.extend(_judge_look_at(op, audit))
     return troubles + _judge_order(placed)
 
 
 def _must_be_there(op: Op) -> bool:
     """Whether a yes means a record. A job that was stopped meanwhile is sealed already."""
     is_idle = op.told is not None and op.told.is_idle
-    return op.kind == "submit" or (op.kind in ("add", "seal") and not is_idle)
+    return op.kind == "submit" or (op.kind in ("add", "seal", APPLY, DELETE) and not is_idle)
 
 
 def _judge_look(op: Op, audit: Auditor) -> list[str]:
@@ -144,6 +146,19 @@ def _judge_look(op: Op, audit: Auditor) -> list[str]:
         return []
     when = f"between {op.since} and {op.until}"
     return [f"{op.key} saw {shown} of {op.subject} {when}, where it was {known[first:last]}"]
+
+
+def _judge_look_at(op: Op, audit: Auditor) -> list[str]:
+    """A runtime was seen as it was at a moment between asking and hearing."""
+    shown = op.told.answer if op.told is not None else None
+    known = audit.declared.shown.get(op.subject, [(0, None)])
+    places = [position for position, _ in known]
+    first = max(0, bisect_right(places, op.since) - 1)
+    last = bisect_right(places, op.until)
+    if any(shown == seen for _, seen in known[first:last]):
+        return []
+    when = f"between {op.since} and {op.until}"
+    return [f"{op.key} saw {op.subject} as {shown} {when}, where it was {known[first:last]}"]
 
 
 def _judge_order(placed: list[tuple[Op, int]]) -> list[str]:
