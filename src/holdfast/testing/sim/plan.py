@@ -20,6 +20,9 @@ WILD_MS: Final = (30_000, 60_000, 120_000, 240_000, 600_000, 1_200_000)
 """How long a storm lasts: six minutes on average."""
 RUNTIMES: Final = 0.35
 """The share of seeds in which somebody declares runtimes."""
+GANGS: Final = 0.25
+SCHEDULES: Final = 0.2
+"""The shares in which there are gangs, and schedules."""
 RUNTIME_ROOM: Final = 16
 """So many replicas of one runtime may there be at once."""
 
@@ -83,7 +86,8 @@ KINDS: Final = {
 
 class Scenario(Struct, frozen=True):
     """One cluster and its life. `kinds` are the faults this seed knows; most know only some, since
-    what hides behind a storm is found in a breeze. `wild_ms` is how long they go on."""
+    what hides behind a storm is found in a breeze. `wild_ms` is how long they go on. `runtimes`
+    and `schedules` are how many somebody keeps, `gangs` how large a gang may be."""
 
     seed: int
     mode: str
@@ -104,6 +108,8 @@ class Scenario(Struct, frozen=True):
     longest_ms: int
     owing: bool
     runtimes: int
+    gangs: int
+    schedules: int
     kinds: tuple[str, ...]
     faults: tuple[Fault, ...]
 
@@ -126,6 +132,10 @@ def drawn(
     # Drawn apart: a seed has the same cluster and the same faults with it and without.
     more = Random(f"repertoire:{mode}:{seed}")
     runtimes = more.choice((1, 1, 2)) if more.random() < RUNTIMES and not is_plain else 0
+    is_gangs, schedules = more.random() < GANGS, more.choice((1, 2))
+    gangs = min(3, workers * slots) if is_gangs and not is_plain else 0
+    if more.random() >= SCHEDULES or is_plain:
+        schedules = 0
     if runtimes:
         # Services keep their slots: there is room for all of them, and for everybody else.
         slots += -(-runtimes * RUNTIME_ROOM // workers)
@@ -149,6 +159,8 @@ def drawn(
         longest_ms=dice.choice((20, 500, 4_000, 20_000)),
         owing=dice.random() < 0.4,
         runtimes=runtimes,
+        gangs=gangs,
+        schedules=schedules,
         kinds=kinds,
         faults=tuple(faults),
     )

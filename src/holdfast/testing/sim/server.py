@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
@@ -25,8 +25,9 @@ from holdfast.core import commands as c
 from holdfast.core import commands_resources as r
 from holdfast.core import events as e
 from holdfast.core.decision import Refused, Repeated
-from holdfast.core.ids import JobId, Position, WorkerId
+from holdfast.core.ids import Instant, JobId, Position, WorkerId
 from holdfast.core.job import counts, is_finished
+from holdfast.core.state import State
 from holdfast.runtimes.resource import KIND as RUNTIME
 from holdfast.testing.clock import SeededDice
 from holdfast.testing.disks import FaultyDisk
@@ -51,14 +52,20 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_exchange = msgspec.msgpack.Decoder(Exchange).decode
 
 
+Order = Callable[[State, Instant], c.Command]
+
+
 class Asked(Struct, frozen=True):
     """What a client asks: a command, under a key that makes a repeat of it known; or a look at a
-    job, or at a runtime."""
+    job, or at a runtime. An `order` becomes a command when it comes, by the state and the wall
+    clock that it meets."""
 
     key: str
+    digest: bytes = b""
     command: c.Command | None = None
     look: JobId = JobId("")
     runtime: str = ""
+    order: Order | None = None
 
 
 class Told(Struct, frozen=True):
@@ -198,6 +205,11 @@ class Server:
 
     def _judge(self, asked: Asked) -> Told:
         command = asked.command
+        if asked.order is not None:
+            ordered = asked.order(self.coordinator.state, self.coordinator.clock.wall())
+            command = structs.replace(
+                ordered, request_key=asked.key, request_digest=asked.digest
+            )
         if command is None:
             return Told("invalid")
         decision = self.coordinator.execute(command, actor="client", request_id=asked.key)

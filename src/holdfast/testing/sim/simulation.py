@@ -23,6 +23,7 @@ from holdfast.testing.sim.outcome import Outcome
 from holdfast.testing.sim.plan import LIVENESS, SAFETY, Fault, Scenario, drawn
 from holdfast.testing.sim.server import Server
 from holdfast.testing.sim.settling import Calm
+from holdfast.testing.sim.timetable import Timekeeper
 from holdfast.testing.sim.worker import SINKS, Worker
 from holdfast.wal import DiskFull, LogInUse
 from holdfast.wire.exchange import Exchange, Reply
@@ -68,6 +69,8 @@ class Simulation:
         self.clients = [self._client(Client, number) for number in range(scenario.clients)]
         if scenario.runtimes:
             self.clients.append(self._client(Declarer, scenario.clients))
+        if scenario.schedules:
+            self.clients.append(self._client(Timekeeper, scenario.clients + 1))
         self.nemesis.schedule(scenario.faults)
         self._start_server()
         self.agenda.after(OPERATE_US, self._operate)
