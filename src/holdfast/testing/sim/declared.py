@@ -211,7 +211,10 @@ def _unsettled(resource: Resource, was_degraded: set[tuple[str, int]]) -> list[s
         return [f"runtime {name} is deleted and still there"]
     is_current = status.observed_generation == resource.generation
     if is_good(resource.spec):
+        # Whatever is left over from before is cleared away once all is well.
+        clearing = condition_of(status, ConditionType.RECONCILING)
         is_so = status.phase is Phase.AVAILABLE and is_current
+        is_so = is_so and not (clearing is not None and clearing.is_true)
         return [] if is_so else [f"runtime {name} is {_stands(resource)}"]
     degraded = condition_of(status, ConditionType.DEGRADED)
     if is_current and degraded is not None and degraded.is_true and degraded.reason in FAILING:
