@@ -87,7 +87,7 @@ test: $(STAMP) ## the fast tier; SEED=n replays
 .PHONY: test-slow
 test-slow: $(STAMP) ## the slow tier: more examples, more seeds
 	$(PYTEST) -m "slow and not soak" --hypothesis-profile=slow \
-		--numprocesses=auto --dist=worksteal $(OR_EMPTY)
+		--numprocesses=auto --dist=worksteal --durations=30 --durations-min=5 $(OR_EMPTY)
 
 .PHONY: soak
 soak: $(STAMP) ## long runs from a fresh seed, which is printed; SEED=n replays

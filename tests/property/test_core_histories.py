@@ -167,8 +167,10 @@ def test_001_91_fuzz_a_seeded_history_keeps_the_invariants_and_survives_its_cras
         assert indexes(thawed, world.now) == indexes(world.state, world.now)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("shard", range(50))
+@pytest.mark.parametrize(
+    "shard",
+    [pytest.param(n, marks=pytest.mark.slow if n < 25 else pytest.mark.soak) for n in range(50)],
+)
 def test_many_seeded_histories_keep_the_invariants_at_every_step(shard: int, dice: Random) -> None:
     for _ in range(40):
         world = lived(dice, 0)

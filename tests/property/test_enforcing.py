@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from holdfast.core.ids import Instant
 from holdfast.runtimes.actions import EmitEvent, Enforce, EnforcementOutcome
-from holdfast.runtimes.nfr import FAILURES_MOST, judge
+from holdfast.runtimes.judgement import FAILURES_MOST
+from holdfast.runtimes.nfr import judge
 from holdfast.runtimes.reduce import apply_enforcement
 from holdfast.runtimes.resource import Resource
 from holdfast.runtimes.spec import Function, Nfr

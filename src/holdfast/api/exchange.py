@@ -12,7 +12,7 @@ from holdfast.coordinator import reception
 from holdfast.coordinator.promise import Promise
 from holdfast.coordinator.reception import Superseded
 from holdfast.wire.exchange import Exchange, Reply, is_empty
-from holdfast.wire.servicing import servicing_problem
+from holdfast.wire.servicing import partitions_problem, servicing_problem
 
 PARK_S: Final = 20.0
 LEAVING_PARK_S: Final = 0.5
@@ -79,6 +79,7 @@ def _check(call: Call, message: Exchange) -> None:
     if min(amounts) < 0 or max(amounts) > LARGEST:
         raise Declined("invalid", "a number here is negative, or larger than anything is")
     problem = servicing_problem(message.services, message.samples)
+    problem = problem or partitions_problem(message.partitions)
     if problem:
         raise Declined("invalid", problem)
     known = call.service.served.exchanges.workers

@@ -117,19 +117,24 @@ def page(plural: str, views: list[dict[str, Any]], cursor: object) -> dict[str, 
 
 
 def _wanted(call: Call) -> Wanted:
+    return Wanted(
+        states=frozenset(_states(call, JobState.__members__)),
+        name=call.one("name"),
+        namespace=call.one("namespace"),
+        queue=call.one("queue"),
+        labels=labels_of(call),
+    )
+
+
+def labels_of(call: Call) -> tuple[tuple[str, str], ...]:
+    """The labels that a list is narrowed to."""
     labels = []
     for text in call.query.get("label", []):
         key, equals, value = text.partition("=")
         if not equals:
             raise Declined("invalid", f"label={text[:40]!r} is not of the form key=value")
         labels.append((key, value))
-    return Wanted(
-        states=frozenset(_states(call, JobState.__members__)),
-        name=call.one("name"),
-        namespace=call.one("namespace"),
-        queue=call.one("queue"),
-        labels=tuple(labels),
-    )
+    return tuple(labels)
 
 
 def _states(call: Call, known: Any) -> list[str]:

@@ -172,7 +172,7 @@ TABLE: Final[tuple[Route, ...]] = (
     _post("/schedules/{name}/resume", "operator", schedules.resume, bodies.Reason),
     _post("/schedules/{name}/run", "submit", schedules.run, bodies.Reason, 201),
     _post("/schedules/{name}/backfill", "submit", schedules.backfill, timetables.Range),
-    _get("/runtimes", "read", runtimes.list_runtimes, "limit cursor"),
+    _get("/runtimes", "read", runtimes.list_runtimes, "label limit cursor"),
     Route(
         "POST", "/runtimes", "operator", runtimes.apply,
         status=201, query=("dry_run",), takes="application/json",

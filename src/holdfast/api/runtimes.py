@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.api.call import Answer, Call
 from holdfast.api.negotiation import JSON, MSGPACK
+from holdfast.api.paging import labels_of
 from holdfast.api.problems import Declined, understood
 from holdfast.api.runtime_changes import until_changed
 from holdfast.api.tags import names
@@ -31,10 +32,11 @@ HERE: Final = "/api/v1/runtimes"
 
 
 async def list_runtimes(call: Call) -> Answer:
-    """A page of class runtimes, by name."""
+    """A page of class runtimes, by name; with `label` those that have it."""
     limit = max(1, call.number("limit", PAGE, most=PAGE_MOST))
     after = call.one("cursor")
-    found = await call.look(lambda state: desk.copies(state, after, limit + 1))
+    labels = labels_of(call)
+    found = await call.look(lambda state: desk.copies(state, after, limit + 1, labels=labels))
     shown, more = found[:limit], len(found) > limit
     wall = call.service.wall
     views = await asyncio.to_thread(lambda: [desk.runtime_view(kept, wall) for kept in shown])

@@ -11,7 +11,7 @@ from holdfast.cli.manifests import Manifest, manifests_in
 from holdfast.cli.output import TABLES, View, clean_text, emit_list, note, wants_color
 from holdfast.cli.reading import Look
 from holdfast.cli.sources import Source
-from holdfast.runtimes.manifest import told
+from holdfast.runtimes.manifest import declared
 
 PAINTS: Final = {"+": "32", "-": "31", "@": "36"}
 
@@ -32,8 +32,12 @@ def would_change(look: Look, files: Sequence[str], form: str) -> int:
 def _compared(source: Source, manifest: Manifest) -> View:
     name = manifest.runtime.name
     known = source.runtimes.one(name)
-    before = None if known is None else known["spec"]
-    after = told(manifest.runtime.spec)
+    before = None
+    if known is not None:
+        marks = {name: known["metadata"][name] for name in ("labels", "annotations")}
+        before = {"metadata": marks, "spec": known["spec"]}
+    runtime = manifest.runtime
+    after = declared(runtime.spec, runtime.labels, runtime.annotations)
     change = "created" if before is None else "configured" if before != after else "unchanged"
     return {"name": name, "change": change, "before": before, "after": after}
 

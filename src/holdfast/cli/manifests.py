@@ -22,7 +22,7 @@ MOST_BYTES: Final = 1024 * 1024
 MOST_NODES: Final = 100_000
 DEEPEST: Final = 50
 STDIN: Final = "-"
-_STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_STEP: Final = re.compile(r'\["([^"]*)"\]|([^.\[\]]+)|\[(\d+)\]')
 
 
 class Manifest(Struct, frozen=True):
@@ -149,7 +149,8 @@ def _inside(file: str, node: yaml.Node) -> Iterator[yaml.Node]:
 def _line_of(node: yaml.Node, path: str) -> int:
     """The line where a field stands, or what it would stand in."""
     line: int = node.start_mark.line + 1
-    for name, index in _STEP.findall(path):
+    for quoted, plain, index in _STEP.findall(path):
+        name = quoted or plain
         if isinstance(node, yaml.MappingNode):
             pair = next((each for each in node.value if each[0].value == name), None)
             if pair is None:

@@ -1,5 +1,6 @@
 """Where commands that look at class runtimes get what they show: a server, or a folder."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from holdfast.cli.errors import NOT_FOUND, Trouble
@@ -9,8 +10,8 @@ from holdfast.cli.output import View
 class Runtimes(Protocol):
     """Class runtimes, wherever they are declared."""
 
-    def all(self) -> list[View]:
-        """Every one of them, by name."""
+    def all(self, labels: Mapping[str, str]) -> list[View]:
+        """Every one of them that has these labels, by name."""
         ...
 
     def one(self, name: str) -> View | None:

@@ -31,6 +31,12 @@ NEXT_IN: Final = {
 }
 """The same for a phase."""
 NO_ROOM: Final = "it waits for a worker"
+FULL: Final = "more --slots"
+MORE_ROOM: Final = (
+    "declare `template: edge` and `holdfast apply -f FILE` again, or start its worker with more "
+    "--slots; `holdfast worker list{options}` says who has room"
+)
+"""What to do about one worker that is too small for all of it."""
 ROOM: Final = f"`holdfast job explain JOB{{options}}` says what it waits for; {LISTED} names JOB"
 """The same for a replica that has nowhere to run."""
 _CRASHED: Final = re.compile(r"Pod (\d+/\d+) restart count=")
@@ -59,6 +65,7 @@ def runtimes_table(views: Iterable[View], now: int, *, wide: bool = False) -> st
         number("GENERATION", lambda view: view["metadata"]["generation"]),
         number("OBSERVED", lambda view: view["status"]["observedGeneration"]),
         cell("ENFORCES", lambda view: view["spec"]["nfr"]["mode"]),
+        words("LABELS", lambda view: _pairs(view["metadata"]["labels"])),
         words("ADDRESSES", lambda view: " ".join(_addresses(view))),
     )
     return table_of(
@@ -82,6 +89,8 @@ def runtime_text(view: View, now: int, options: str) -> str:
             ("runtime", metadata["name"]),
             ("phase", status["phase"]),
             ("why", why(view)),
+            ("labels", _pairs(metadata["labels"])),
+            ("annotations", _pairs(metadata["annotations"])),
             ("template", view["spec"]["template"]),
             ("generation", f"{metadata['generation']} (observed {status['observedGeneration']})"),
             ("nfr", view["spec"]["nfr"]["mode"]),
@@ -108,6 +117,8 @@ def next_step(view: View, options: str) -> str:
     told = NEXT.get(reason) or NEXT_IN.get(phase, "")
     if phase != "deleting" and any(NO_ROOM in part["message"] for _, part in parts(view)):
         told = ROOM
+    if phase != "deleting" and any(FULL in part["message"] for _, part in parts(view)):
+        told = MORE_ROOM
     crashed = _CRASHED.match(degraded["message"]) if reason and degraded is not None else None
     printed = f"`holdfast task logs {crashed[1]}{{options}}`" if crashed else LOGS
     return told.replace("{printed}", printed).format(name=name, options=options)
@@ -202,6 +213,10 @@ def _replicas(view: View) -> str:
     every = parts(view)
     ready = sum(part["ready_replicas"] for _, part in every)
     return f"{ready}/{sum(part['desired'] for _, part in every)}"
+
+
+def _pairs(marks: View) -> str:
+    return " ".join(f"{key}={value}" for key, value in marks.items())
 
 
 def _addresses(view: View) -> list[str]:

@@ -7,6 +7,7 @@ import click
 from holdfast.cli.asking import asking
 from holdfast.cli.options import output_option, server_options, watch_option
 from holdfast.cli.output import TABLES, View, clean, emit_list, emit_one, note
+from holdfast.cli.pairs import pairs_of
 from holdfast.cli.reading import Look, reads
 from holdfast.cli.runtime_sources import no_runtime
 from holdfast.cli.runtime_texts import events_table, runtime_text, runtimes_table
@@ -19,19 +20,32 @@ _names = click.argument("names", metavar="NAME...", nargs=-1, required=True)
 
 @click.command("list")
 @reads
+@click.option(
+    "-l", "--label", "--selector", "labels", multiple=True, metavar="KEY=VALUE",
+    help="Only runtimes with this label; several with commas, or repeat it.",
+)  # fmt: skip
 @watch_option
-def list_runtimes(look: Look, form: str, watch: bool) -> None:
+def list_runtimes(look: Look, form: str, labels: tuple[str, ...], watch: bool) -> None:
     """List class runtimes, by name."""
+    # No label has a comma in it, so that several can stand in one option.
+    wanted = pairs_of((each for text in labels for each in text.split(",")), "--label")
     with look.source() as source:
         if watch:
 
             def again() -> list[View]:
                 source.refresh()
-                return source.runtimes.all()
+                return source.runtimes.all(wanted)
 
             watched(form, again, lambda views: _drawn(views, source, form))
             return
-        views = source.runtimes.all()
+        views = source.runtimes.all(wanted)
+        if not views and form in TABLES and wanted:
+            told = ", ".join(f"{clean(key)}={clean(value)}" for key, value in wanted.items())
+            note(
+                f"no runtime {source.place} has {told}; "
+                f"`holdfast runtime list -o wide{source.options}` shows the labels of all"
+            )
+            return
         if not views and form in TABLES:
             note(f"no runtimes {source.place} yet; `holdfast apply -f FILE` makes one")
             return

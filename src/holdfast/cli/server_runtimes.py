@@ -1,5 +1,7 @@
 """The class runtimes of a server, as commands look at them."""
 
+from collections.abc import Mapping
+
 from holdfast.cli.asking import Asker
 from holdfast.cli.output import View
 from holdfast.wire.http import Rejected
@@ -13,11 +15,12 @@ class ServerRuntimes:
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
 
-    def all(self) -> list[View]:
+    def all(self, labels: Mapping[str, str]) -> list[View]:
         found: list[View] = []
+        label = [f"{key}={value}" for key, value in labels.items()]
         cursor: str | None = ""
         while cursor is not None:
-            told = self._asker.get("runtimes", limit=PAGE, cursor=cursor)
+            told = self._asker.get("runtimes", label=label, limit=PAGE, cursor=cursor)
             found += told["runtimes"]
             cursor = told["next"]
         return found

@@ -37,7 +37,7 @@ class KeptRuntimes(Protocol):
 
     def apply(self, manifest: Mapping[str, Any], *, dry_run: bool) -> Applied: ...
 
-    def known(self) -> list[Document]: ...
+    def known(self, labels: Mapping[str, str]) -> list[Document]: ...
 
     def show(self, name: str) -> Document: ...
 
@@ -63,9 +63,9 @@ class Runtimes:
         What is wrong with it is refused with the path of the field."""
         return self._kept.apply(manifest, dry_run=dry_run)
 
-    def list(self) -> Documents:
-        """Every runtime, by name."""
-        return self._kept.known()
+    def list(self, *, labels: Mapping[str, str] | None = None) -> Documents:
+        """Every runtime, by name; with `labels` those that have all of these."""
+        return self._kept.known(labels or {})
 
     def get(self, name: str) -> Document:
         """One of them, `spec` and `status`."""
@@ -125,11 +125,12 @@ class RemoteRuntimes(RemoteDesk):
         told = self._post("/runtimes", dict(manifest), dict, **query)
         return Applied(told["name"], told["change"], told.get("runtime"))
 
-    def known(self) -> list[Document]:
+    def known(self, labels: Mapping[str, str]) -> list[Document]:
         found: list[Document] = []
+        label = [f"{key}={value}" for key, value in labels.items()]
         cursor: str | None = ""
         while cursor is not None:
-            told = self._get(RUNTIMES, limit=PAGE, cursor=cursor)
+            told = self._get(RUNTIMES, label=label, limit=PAGE, cursor=cursor)
             found += told["runtimes"]
             cursor = told["next"]
         return found

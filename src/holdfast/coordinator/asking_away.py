@@ -1,21 +1,24 @@
 """Asking servers elsewhere for a page, without holding up the coordinator's turns.
 
-Each question has a thread of its own for as long as it may take, and there are few at a time; the
-answer is told on the coordinator's thread. A server that sends without end, or too slowly, is given
-up: nobody here waits for it.
+Few are asked at a time, on threads that end when there is nothing more to ask, and the others wait
+in line; the answer is told on the coordinator's thread. A server that sends without end, or too
+slowly, is given up: nobody here waits for it.
 """
 
 import http.client
+import socket
 import time
-from collections.abc import Callable
-from contextlib import closing
-from threading import Semaphore, Thread
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from threading import Event, Lock, Thread, Timer
 from typing import Final
 from urllib.parse import urlsplit
 
 from holdfast.runtimes.analyzers import Answered
 
 AT_ONCE: Final = 4
+IN_LINE: Final = 1_000
 CONTENT_BYTES_MAX: Final = 1 << 20
 READ_BYTES: Final = 1 << 16
 
@@ -27,15 +30,32 @@ class Asker:
 
     def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
         self._post = post
-        self._free = Semaphore(AT_ONCE)
+        self._lock = Lock()
+        self._line: deque[tuple[str, float, Answered]] = deque()
+        self._busy = 0
 
     def ask(self, url: str, timeout_ms: int, answered: Answered) -> None:
         """Get a page. Told exactly once, and never before this returns."""
-        if not self._free.acquire(blocking=False):
-            self._post(lambda: answered(None, f"{AT_ONCE} questions are open already"))
-            return
-        args = (url, timeout_ms / 1_000, answered)
-        Thread(target=self._get, args=args, name="asking-away", daemon=True).start()
+        with self._lock:
+            is_full = len(self._line) >= IN_LINE
+            if not is_full:
+                self._line.append((url, timeout_ms / 1_000, answered))
+            is_helped = not is_full and self._busy < AT_ONCE
+            self._busy += is_helped
+        if is_full:
+            self._post(lambda: answered(None, f"{IN_LINE} questions are open already"))
+        elif is_helped:
+            Thread(target=self._ask_on, name="asking-away", daemon=True).start()
+
+    def _ask_on(self) -> None:
+        """Work off the line, and end with it."""
+        while True:
+            with self._lock:
+                if not self._line:
+                    self._busy -= 1
+                    return
+                url, patience_s, answered = self._line.popleft()
+            self._get(url, patience_s, answered)
 
     def _get(self, url: str, patience_s: float, answered: Answered) -> None:
         content, why = None, "it could not be asked"
@@ -43,9 +63,7 @@ class Asker:
             content, why = page(url, patience_s), ""
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = str(error) or type(error).__name__
-        finally:
-            self._free.release()
-            self._tell(content, why, answered)
+        self._tell(content, why, answered)
 
     def _tell(self, content: bytes | None, why: str, answered: Answered) -> None:
         try:
@@ -64,16 +82,45 @@ def page(url: str, patience_s: float) -> bytes:
     kind = http.client.HTTPSConnection if address.scheme == "https" else Connection
     path = f"{address.path or '/'}{'?' if address.query else ''}{address.query}"
     with closing(kind(address.hostname, address.port, timeout=patience_s)) as connection:
-        connection.request("GET", path, headers={"accept": "application/json"})
-        answer = connection.getresponse()
+        with cut_off(connection, patience_s):
+            connection.request("GET", path, headers={"accept": "application/json"})
+            answer = connection.getresponse()
         content = bytearray()
         while chunk := answer.read1(READ_BYTES):
             content += chunk
             if len(content) > CONTENT_BYTES_MAX:
                 raise ValueError(f"the answer is longer than {CONTENT_BYTES_MAX} bytes")
             if time.monotonic() >= give_up_at:
-                raise TimeoutError("it did not answer in time")
+                raise TimeoutError("timed out")
+        if time.monotonic() >= give_up_at:
+            raise TimeoutError("timed out")
     # What is wrong with a question Prometheus says in the answer, and 400 above it.
     if answer.status >= 500 or (answer.status >= 300 and not content.startswith(b"{")):
         raise ValueError(f"it answered {answer.status}")
     return bytes(content)
+
+
+@contextmanager
+def cut_off(connection: Connection, patience_s: float) -> Iterator[None]:
+    """Have whoever waits for the head of an answer wait so long at most. A timeout of a socket is
+    one between two bytes, which a server that drips never reaches."""
+
+    is_cut = Event()
+
+    def cut() -> None:
+        is_cut.set()
+        with suppress(OSError):
+            if connection.sock is not None:
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = Timer(patience_s, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException):
+        if is_cut.is_set():
+            raise TimeoutError("timed out") from None
+        raise
+    finally:
+        timer.cancel()

@@ -6,7 +6,7 @@ Only what a worker has counts, not what is free: who waits for room is told so b
 from collections.abc import Iterable
 from typing import Final
 
-from holdfast.coordinator.seats import Worker
+from holdfast.coordinator.seats import Worker, attributes_of
 from holdfast.core.decision import Reason, Refused
 from holdfast.core.placing import constraint_text
 from holdfast.core.shape import Shape, spec_shape
@@ -22,12 +22,11 @@ SHOWN: Final = 5
 def blank_seat(worker: Worker) -> Seat:
     """A worker as if nothing ran there."""
     capacity = worker.capacity
-    attributes = {} if worker.hello is None else dict(worker.hello.attributes)
     total = Amounts(
         capacity.cpus_milli, capacity.memory_bytes, capacity.gpus, dict(capacity.resources)
     )
     slots = [Slot(number, 0, None) for number in range(capacity.slots)]
-    return seat_of(worker.worker, worker.incarnation, total, slots, attributes)
+    return seat_of(worker.worker, worker.incarnation, total, slots, attributes_of(worker))
 
 
 def unknown_resource(spec: JobSpec, workers: Iterable[Worker]) -> Refused | None:

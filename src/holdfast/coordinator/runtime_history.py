@@ -52,6 +52,8 @@ def _said(event: object, actor: str) -> Iterator[tuple[str, str]]:
     by = f" by {actor}" if actor else ""
     if isinstance(event, e.ResourcePut):
         yield "Declared", f"Generation {event.generation} is declared{by}."
+    elif isinstance(event, e.ResourceLabelled):
+        yield "Labelled", f"Its labels or annotations were changed{by}."
     elif isinstance(event, e.ResourceDeletionMarked):
         yield "Deleting", f"It shall go, asked for{by}."
     elif isinstance(event, e.ResourceRemoved):

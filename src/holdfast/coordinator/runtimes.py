@@ -16,12 +16,12 @@ from holdfast.core.decide.resources import put
 from holdfast.core.decision import Reason, Refused
 from holdfast.core.events import AnyEvent
 from holdfast.core.ids import Instant, Position
-from holdfast.core.resource import Resource
+from holdfast.core.resource import Pairs, Resource
 from holdfast.core.state import State
 from holdfast.runtimes.documents import resource_document
 from holdfast.runtimes.happenings import Happening
 from holdfast.runtimes.kept import read_resource
-from holdfast.runtimes.manifest import ClassRuntime, decode_stored, encode, told
+from holdfast.runtimes.manifest import ClassRuntime, declared, decode_stored, encode
 from holdfast.runtimes.resource import KIND
 
 CREATED: Final = "created"
@@ -35,8 +35,7 @@ WARNING: Final = "Warning"
 
 
 class Foreseen(Struct, frozen=True):
-    """What a declaration would change: the spec that holds, None where there is none, and the
-    one that would."""
+    """What a declaration would change: what holds, None where there is none, and what would."""
 
     change: str
     before: View | None
@@ -46,7 +45,10 @@ class Foreseen(Struct, frozen=True):
 def declaring(runtime: ClassRuntime) -> r.PutResource:
     """The command that makes or replaces a runtime."""
     expects = None if runtime.expects is None else Position(runtime.expects)
-    return r.PutResource(kind=KIND, name=runtime.name, spec=encode(runtime.spec), expects=expects)
+    return r.PutResource(
+        kind=KIND, name=runtime.name, spec=encode(runtime.spec), expects=expects,
+        labels=tuple(runtime.labels.items()), annotations=tuple(runtime.annotations.items()),
+    )  # fmt: skip
 
 
 def deleting(name: str) -> r.MarkResourceDeleted:
@@ -61,8 +63,12 @@ def foreseen(state: State, runtime: ClassRuntime, now: Instant) -> Foreseen | Re
     if isinstance(decision, Refused):
         return decision
     known = state.resources.get((KIND, runtime.name))
-    before = None if known is None else told(decode_stored(known.spec))
-    return Foreseen(change_of(decision.events), before, told(runtime.spec))
+    before = None
+    if known is not None:
+        spec = decode_stored(known.spec)
+        before = declared(spec, dict(known.labels), dict(known.annotations))
+    after = declared(runtime.spec, runtime.labels, runtime.annotations)
+    return Foreseen(change_of(decision.events), before, after)
 
 
 def change_of(events: Iterable[AnyEvent]) -> str:
@@ -70,14 +76,23 @@ def change_of(events: Iterable[AnyEvent]) -> str:
     for event in events:
         if isinstance(event, e.ResourcePut):
             return CREATED if event.generation == 1 else CONFIGURED
+        if isinstance(event, e.ResourceLabelled):
+            return CONFIGURED
         if isinstance(event, e.ResourceRemoved):
             return DELETED
     return UNCHANGED
 
 
-def copies(state: State, after: str = "", most: int | None = None) -> list[Resource]:
-    """Runtimes as they stand, by name, from behind `after` on."""
-    known = sorted(name for kind, name in state.resources if kind == KIND and name > after)
+def copies(
+    state: State, after: str = "", most: int | None = None, *, labels: Pairs = ()
+) -> list[Resource]:
+    """Runtimes as they stand, by name, from behind `after` on; those with all these labels."""
+    wanted = frozenset(labels)
+    known = sorted(
+        name
+        for (kind, name), kept in state.resources.items()
+        if kind == KIND and name > after and wanted <= frozenset(kept.labels)
+    )
     return [copied(state, name) for name in known[:most]]
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct, field, structs
 
 from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
 from holdfast.core.lease import Holder
+from holdfast.core.placing import WORKER
 from holdfast.core.shape import Shape, shape_of
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
@@ -221,7 +222,7 @@ class Worker(Struct):
         total = Amounts(
             capacity.cpus_milli, capacity.memory_bytes, capacity.gpus, dict(capacity.resources)
         )
-        attributes = {} if self.hello is None else dict(self.hello.attributes)
+        attributes = attributes_of(self)
         held = self.held_slots(state, is_exact=is_exact)
         if held is None:
             return seat_of(self.worker, self.incarnation, total, [], attributes)
@@ -294,6 +295,12 @@ class Worker(Struct):
             queue="",
             namespace="",
         )
+
+
+def attributes_of(worker: Worker) -> dict[str, str]:
+    """What it said it is like, and what it is called."""
+    told = {} if worker.hello is None else dict(worker.hello.attributes)
+    return {**told, WORKER: worker.worker}
 
 
 def _hold(holder: Holder, state: State, held: dict[int, Slot]) -> None:

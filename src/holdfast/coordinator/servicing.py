@@ -1,4 +1,5 @@
-"""What workers say about the services they run: how each replica stands, and what it takes.
+"""What workers say about the services they run: how each replica stands, what it takes, and what
+it tells of its partitions.
 
 Kept in memory and safe to lose: after a restart every worker is asked who it is and tells it again.
 What is recorded is where a replica can be reached: its endpoint comes when it is ready, goes when
@@ -12,6 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.gridviews import GridViews
 from holdfast.coordinator.seats import Worker
 from holdfast.coordinator.views import View, Wall, replica_view, rfc3339
 from holdfast.core import commands as c
@@ -20,7 +22,7 @@ from holdfast.core.job import Job
 from holdfast.core.service import service_name
 from holdfast.core.task import Task
 from holdfast.wire.exchange import Exchange
-from holdfast.wire.servicing import READY, Sample, ServiceNews
+from holdfast.wire.servicing import READY, PartitionNews, Sample, ServiceNews
 
 SAMPLES_KEPT: Final = 24
 """Of each replica: two minutes of them, where one comes every five seconds."""
@@ -73,6 +75,7 @@ class Servicing:
         tell: Callable[[Worker], None],
     ) -> None:
         self.on_change: Callable[[JobId], None] = _nobody
+        self.grid_views = GridViews()
         self._coordinator = coordinator
         self._workers = workers
         self._tell = tell
@@ -89,6 +92,8 @@ class Servicing:
             self._hear(worker, exchange.services)
         if exchange.samples:
             self._note(worker, exchange.samples)
+        if exchange.partitions:
+            self._picture(worker, exchange.partitions)
 
     def _hear(self, worker: Worker, told: Iterable[ServiceNews]) -> None:
         """How replicas stand. What is not held there any more, or is no service, says nothing."""
@@ -113,6 +118,14 @@ class Servicing:
             if self._held(worker, sample.lease_id) is not None:
                 kept = self._samples.setdefault(sample.lease_id, deque(maxlen=SAMPLES_KEPT))
                 kept.append(Sampled(sample, Instant(max(now - max(sample.ago_ms, 0), 1))))
+
+    def _picture(self, worker: Worker, told: Iterable[PartitionNews]) -> None:
+        """How partitions stand where members of data grids see them."""
+        now = self._coordinator.now()
+        for news in told:
+            task = self._held(worker, news.lease_id)
+            if task is not None and self.grid_views.take(news, now):
+                self.on_change(task.job_id)
 
     def standing(self, lease_id: LeaseId) -> ReplicaStanding | None:
         """How the replica under this lease stands, as far as its worker has said."""
@@ -160,6 +173,7 @@ class Servicing:
             del self._tenants[lease_id]
             self._standing.pop(lease_id, None)
             self._samples.pop(lease_id, None)
+            self.grid_views.forget(lease_id)
         for job_id in [job_id for job_id in self._scraped if job_id not in jobs]:
             del self._scraped[job_id]
         if self._owed:

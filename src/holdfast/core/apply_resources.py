@@ -28,6 +28,14 @@ def resource_put(state: State, event: e.ResourcePut, position: Position, at: Ins
     known.spec, known.generation, known.version = event.spec, event.generation, position
 
 
+def labelled(state: State, event: e.ResourceLabelled, position: Position, at: Instant) -> None:
+    known = _known(state, event)
+    if known.deleted_at != NEVER:
+        raise _impossible(event, "being deleted")
+    known.labels, known.annotations = event.labels, event.annotations
+    known.version = position
+
+
 def status_put(state: State, event: e.ResourceStatusPut, position: Position, at: Instant) -> None:
     known = _known(state, event)
     known.status, known.version = event.status, position

@@ -8,15 +8,19 @@ from typing import Final
 
 from holdfast.core.command import Command
 from holdfast.core.ids import Position
+from holdfast.core.resource import Pairs
 
 
 class PutResource(Command, frozen=True, kw_only=True):
-    """Declare something, or declare it anew."""
+    """Declare something, or declare it anew. Labels and annotations that it does not name go, and
+    they alone are no new generation."""
 
     kind: str
     name: str
     spec: bytes
     expects: Position | None = None
+    labels: Pairs = ()
+    annotations: Pairs = ()
 
 
 class PutResourceStatus(Command, frozen=True, kw_only=True):

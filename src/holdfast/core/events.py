@@ -48,6 +48,7 @@ from holdfast.core.events_repair import Repaired
 from holdfast.core.events_resources import (
     ResourceDeletionMarked,
     ResourceFinalizersSet,
+    ResourceLabelled,
     ResourcePut,
     ResourceRemoved,
     ResourceStatusPut,
@@ -140,6 +141,7 @@ __all__ = [
     "RequestsForgotten",
     "ResourceDeletionMarked",
     "ResourceFinalizersSet",
+    "ResourceLabelled",
     "ResourcePut",
     "ResourceRemoved",
     "ResourceStatusPut",
@@ -245,6 +247,7 @@ AnyEvent = (
     | TasksRestored
     | ResourcePut
     | ResourceStatusPut
+    | ResourceLabelled
     | ResourceFinalizersSet
     | ResourceDeletionMarked
     | ResourceRemoved

@@ -1,6 +1,7 @@
 """Facts about declared resources. What is inside is the declarer's; here it is bytes."""
 
 from holdfast.core.event import Event
+from holdfast.core.resource import Pairs
 
 
 class ResourcePut(Event, frozen=True, kw_only=True):
@@ -11,6 +12,16 @@ class ResourcePut(Event, frozen=True, kw_only=True):
     name: str
     generation: int
     spec: bytes
+
+
+class ResourceLabelled(Event, frozen=True, kw_only=True):
+    """What it can be chosen by, and what is noted about it, is this from here on. Its spec and its
+    generation stay as they are."""
+
+    kind: str
+    name: str
+    labels: Pairs
+    annotations: Pairs
 
 
 class ResourceStatusPut(Event, frozen=True, kw_only=True):

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from holdfast.core.ids import NEVER
 from holdfast.core.resource import (
     FINALIZERS_MAX,
+    MARKS_BYTES_MAX,
     RESOURCES_MAX,
     SPEC_BYTES_MAX,
     STATUS_BYTES_MAX,
+    marks_size,
     resource_id,
 )
 from holdfast.core.state import State
@@ -27,8 +29,9 @@ def resources(state: State) -> Iterator[Finding]:
             yield called, f"it was changed at {resource.version} of {state.position} records"
         if max(resource.created_at, resource.deleted_at) > state.time:
             yield called, "it was made, or deleted, at a time that has not come"
-        sizes = (len(resource.spec), len(resource.status), len(resource.finalizers))
-        most = (SPEC_BYTES_MAX, STATUS_BYTES_MAX, FINALIZERS_MAX)
+        marks = marks_size(resource.labels, resource.annotations)
+        sizes = (len(resource.spec), len(resource.status), len(resource.finalizers), marks)
+        most = (SPEC_BYTES_MAX, STATUS_BYTES_MAX, FINALIZERS_MAX, MARKS_BYTES_MAX)
         if any(size > bound for size, bound in zip(sizes, most, strict=True)):
             yield called, f"it is larger than it may be: {sizes}"
         if resource.deleted_at != NEVER and not resource.finalizers:

@@ -13,6 +13,9 @@ REQUIRED: Final = 0
 PACK: Final = "pack"
 SPREAD: Final = "spread"
 
+WORKER: Final = "holdfast.worker"
+"""The attribute that every worker has without saying so: its name."""
+
 OPERATORS: Final = ("eq", "ne", "in", "exists", "gt", "ge", "lt", "le")
 
 SIGNS: Final = {

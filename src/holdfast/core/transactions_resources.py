@@ -14,6 +14,14 @@ def _put(event: e.ResourcePut, record: Record) -> Iterator[Action]:
     yield Action("resource_put", _name(event), told)
 
 
+def _labelled(event: e.ResourceLabelled, record: Record) -> Iterator[Action]:
+    told: Details = {
+        "labels": ",".join(f"{key}={value}" for key, value in event.labels),
+        "annotations": len(event.annotations),
+    }
+    yield Action("resource_labelled", _name(event), told)
+
+
 def _status(event: e.ResourceStatusPut, record: Record) -> Iterator[Action]:
     yield Action("resource_status_put", _name(event), {"bytes": len(event.status)})
 
@@ -37,6 +45,7 @@ def _name(event: Any) -> str:
 
 RESOURCES: Final[dict[type[e.Event], Renderer]] = {
     e.ResourcePut: _put,
+    e.ResourceLabelled: _labelled,
     e.ResourceStatusPut: _status,
     e.ResourceFinalizersSet: _finalizers,
     e.ResourceDeletionMarked: _marked,

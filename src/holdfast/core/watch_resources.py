@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from holdfast.core import events as e
 from holdfast.core.ids import Instant
+from holdfast.core.resource import Pairs
 from holdfast.core.violation import Finding
 
 
@@ -19,6 +20,7 @@ class SeenResource(Struct):
     status: bytes = b""
     finalizers: tuple[str, ...] = ()
     deleted: bool = False
+    marks: tuple[Pairs, Pairs] = ((), ())
 
 
 def _put(watch: Any, event: e.ResourcePut, at: Instant) -> Iterator[Finding]:
@@ -28,6 +30,14 @@ def _put(watch: Any, event: e.ResourcePut, at: Instant) -> Iterator[Finding]:
     if event.generation != seen.generation + 1 or event.spec == seen.spec or seen.deleted:
         yield _name(event), f"R2 generation {event.generation} follows {seen.generation}"
     seen.generation, seen.spec = event.generation, event.spec
+
+
+def _labelled(watch: Any, event: e.ResourceLabelled, at: Instant) -> Iterator[Finding]:
+    seen = watch.resources[(event.kind, event.name)]
+    marks = (event.labels, event.annotations)
+    if marks == seen.marks or seen.deleted:
+        yield _name(event), "R2 labels were written that say what was said"
+    seen.marks = marks
 
 
 def _status(watch: Any, event: e.ResourceStatusPut, at: Instant) -> Iterator[Finding]:
@@ -65,6 +75,7 @@ def _name(event: Any) -> str:
 
 RESOURCE_JUDGES: Final[dict[type[e.Event], Callable[[Any, Any, Instant], Iterator[Finding]]]] = {
     e.ResourcePut: _put,
+    e.ResourceLabelled: _labelled,
     e.ResourceStatusPut: _status,
     e.ResourceFinalizersSet: _finalizers,
     e.ResourceDeletionMarked: _marked,

@@ -53,6 +53,7 @@ def watch_from(state: State) -> Watch:
             resource.status,
             resource.finalizers,
             resource.deleted_at != NEVER,
+            (resource.labels, resource.annotations),
         )
     return watch
 

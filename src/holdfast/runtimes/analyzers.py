@@ -45,8 +45,8 @@ class _Heard:
     """What the server said of one generation of a runtime. `open` counts questions without an
     answer."""
 
-    def __init__(self, generation: int) -> None:
-        self.generation = generation
+    def __init__(self, of: tuple[Instant, int]) -> None:
+        self.of = of
         self.asked_at = NEVER
         self.open = 0
         self.problems: dict[str, str] = {}
@@ -63,8 +63,10 @@ class Prometheus:
 
     def recommend(self, resource: Resource, observed: Observed, now: Instant, told: Told) -> None:
         heard = self._heard.pop(resource.name, None)
-        if heard is None or heard.generation != resource.generation:
-            heard = _Heard(resource.generation)
+        # One of the same name that is declared anew begins with the first generation again.
+        of = (resource.created_at, resource.generation)
+        if heard is None or heard.of != of:
+            heard = _Heard(of)
         self._heard[resource.name] = heard
         if len(self._heard) > HEARD_MOST:
             # Whoever was not asked about for longest: most likely it is no more.

@@ -41,6 +41,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     """The whole of one look. `outdated` are there and were told something else."""
 
     judged: tuple[Judged, ...]
+    unready: tuple[Judged, ...]
     missing: tuple[Missing, ...]
     outdated: tuple[Workload, ...]
     orphans: tuple[ResourceRef, ...]
@@ -50,12 +51,17 @@ class Seen(Struct, frozen=True, kw_only=True):
 
     @property
     def is_ready(self) -> bool:
-        return all(each.is_ready for each in self.judged)
+        return not self.unready
 
     @property
     def is_unready(self) -> bool:
         """Whether something is known not to be ready."""
-        return any(not each.is_ready and not each.is_unknown for each in self.judged)
+        return any(not each.is_unknown for each in self.unready)
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether something is not ready only as far as is known."""
+        return any(each.is_unknown for each in self.unready)
 
     @property
     def ready_replicas(self) -> int:
@@ -79,12 +85,15 @@ def look(
             known[kind] = {child.name: child for child in listing.children}
     rules = {rule.kind: rule for rule in descriptor.readiness}
     judged: list[Judged] = []
+    unready: list[Judged] = []
     missing: list[Missing] = []
     outdated: list[Workload] = []
     crash: Crash | None = None
     for workload in workloads:
         verdict = _judge(workload, known, rules, observed, missing)
         judged.append(verdict)
+        if not verdict.is_ready:
+            unready.append(verdict)
         child = verdict.child
         if child is None:
             continue
@@ -94,6 +103,7 @@ def look(
             crash = child.crash
     return Seen(
         judged=tuple(judged),
+        unready=tuple(unready),
         missing=tuple(missing),
         outdated=tuple(outdated),
         orphans=_orphans(workloads, known),
@@ -123,6 +133,7 @@ def _judge(
 ) -> Judged:
     counted: Child | None = None
     worst: ReadinessResult | None = None
+    awaited: ReadinessResult | None = None
     remark = READY
     is_unknown = False
     for kind in workload.kinds:
@@ -139,7 +150,9 @@ def _judge(
             continue
         counted = counted or child
         result = rules[kind].evaluator(workload, child, observed)
-        if not result.is_ready:
+        if result.is_unknown:
+            awaited = awaited or result
+        elif not result.is_ready:
             worst = worst or result
         elif result.reason:
             remark = result
@@ -159,6 +172,8 @@ def _judge(
         return Judged(workload, counted, False, False, worst.reason, worst.message)
     if is_unknown:
         return Judged(workload, counted, False, True, reasons.OBSERVATION_FAILED, "not known")
+    if awaited is not None:
+        return Judged(workload, counted, False, True, awaited.reason, awaited.message)
     return Judged(workload, counted, True, False, remark.reason, remark.message)
 
 

@@ -13,6 +13,11 @@ NAME_MOST: Final = 63
 """So long may a name be that others must be able to look up."""
 REPLICAS_MOST: Final = 10_000
 PARTITIONS_MOST: Final = 10_000
+REQUIRED_MOST: Final = 10**12
+"""Above every honest rate and span, and far from what cannot be reckoned with."""
+PARTITIONS_TOLD_MOST: Final = 1_000
+"""So many each member may tell of, again and again."""
+PARTITION_PERIOD_LEAST_MS: Final = 100
 FUNCTIONS_MOST: Final = 200
 """So many leave room in a status for what is said of each."""
 
@@ -45,6 +50,7 @@ def _all_problems(name: str, spec: Spec, templates: Mapping[str, TemplateDescrip
             yield Problem("spec.odgm", f"template {spec.template} has no data grid")
         yield from _count("spec.odgm.partitions", spec.odgm.partitions, 1, PARTITIONS_MOST)
         yield from _component("spec.odgm", spec.odgm)
+        yield from _partition_health("spec.odgm", spec.odgm)
     yield from _nfr("spec.nfr", spec)
     if not spec.timeouts.progress:
         yield Problem("spec.timeouts.progress", "it must be longer than nothing")
@@ -132,6 +138,22 @@ def _check(path: str, check: Health | Check, component: Function | Odgm) -> Prob
             yield Problem(f"{path}.{name}", "it must be longer than nothing")
 
 
+def _partition_health(path: str, odgm: Odgm) -> Problems:
+    asked = odgm.partition_health
+    if asked is None:
+        return
+    if odgm.partitions > PARTITIONS_TOLD_MOST:
+        told = f"{odgm.partitions} are more than the {PARTITIONS_TOLD_MOST} that can be told of"
+        yield Problem(f"{path}.partitions", f"{told}; leave partitionHealth out")
+    path = f"{path}.partitionHealth"
+    yield from _port(f"{path}.port", asked.port, odgm)
+    yield from _web_path(f"{path}.path", asked.path)
+    if asked.period < PARTITION_PERIOD_LEAST_MS:
+        yield Problem(f"{path}.period", f"it must be at least {PARTITION_PERIOD_LEAST_MS}ms")
+    if not asked.timeout:
+        yield Problem(f"{path}.timeout", "it must be longer than nothing")
+
+
 def _port(path: str, port: str, component: Function | Odgm) -> Problems:
     if not component.ports:
         yield Problem(path, "there is no port to ask at: name one under ports")
@@ -185,8 +207,8 @@ def _positive(path: str, nfr: Nfr) -> Problems:
     )
     for name, value in wanted:
         # Written so that "not a number" is refused too.
-        if value is not None and not value > 0:
-            yield Problem(f"{path}.{name}", "it must be above zero")
+        if value is not None and not 0 < value <= REQUIRED_MOST:
+            yield Problem(f"{path}.{name}", f"it must be above zero, and {REQUIRED_MOST} at most")
 
 
 def _analyzer(path: str, analyzer: Analyzer) -> Problems:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from holdfast.runtimes.observed import Child, ManagedKind, Observed
+from holdfast.runtimes.quorum import unwell, unwhole
 from holdfast.runtimes.resource import OWNER_LABEL, Resource
 from holdfast.runtimes.spec import Spec
 from holdfast.runtimes.workload import Workload
@@ -29,11 +30,13 @@ class Problem(Struct, frozen=True, gc=False):
 
 
 class ReadinessResult(Struct, frozen=True, gc=False):
-    """Whether a child is ready, and why not, or what is still to come."""
+    """Whether a child is ready, and why not, or what is still to come. `is_unknown`: not ready as
+    far as is known, and it is too early to say."""
 
     is_ready: bool
     reason: str = ""
     message: str = ""
+    is_unknown: bool = False
 
 
 class ReadinessRule(Struct, frozen=True):
@@ -99,15 +102,20 @@ def replicas_ready(workload: Workload, child: Child, _observed: Observed) -> Rea
 
 
 def odgm_ready(workload: Workload, child: Child, observed: Observed) -> ReadinessResult:
-    """The data grid is ready with its replicas, and with every partition that it tells of."""
+    """The data grid is ready with its replicas, and with every partition where it tells of them.
+    One that is to tell and does not is not ready; so are replicas alone, where none is to."""
     result = replicas_ready(workload, child, observed)
-    if not result.is_ready:
+    if not result.is_ready or not workload.replicas:
         return result
-    for partition in observed.partitions or ():
-        if not partition.is_green:
-            message = f"partition {partition.name} has {partition.ready} of {partition.members} up"
-            return ReadinessResult(False, "PartitionUnhealthy", message)
-    return result
+    if observed.partitions is not None:
+        why = unwhole(observed.partitions, workload.partitions)
+        return ReadinessResult(False, "PartitionUnhealthy", why) if why else result
+    if workload.partition_check is None:
+        return result
+    why = unwell(None, doubt=observed.telling.doubt)
+    return ReadinessResult(
+        False, "PartitionsUnknown", why, is_unknown=observed.telling.is_awaited
+    )
 
 
 def endpoints_ready(_workload: Workload, child: Child, _observed: Observed) -> ReadinessResult:

@@ -55,6 +55,8 @@ def resource_document(resource: Resource, spell: Spell) -> dict[str, Any]:
     """The resource as it is shown, and as it can be applied again."""
     metadata: dict[str, Any] = {
         "name": resource.name,
+        "labels": dict(resource.labels),
+        "annotations": dict(resource.annotations),
         "generation": resource.generation,
         "resourceVersion": resource.version,
         "creationTimestamp": spell(resource.created_at),

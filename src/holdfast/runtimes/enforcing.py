@@ -13,7 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.ids import Instant
-from holdfast.runtimes.gates import Situation, closed_gate, closed_phase, is_followed
+from holdfast.runtimes.gates import (
+    Situation,
+    closed_gate,
+    closed_phase,
+    is_followed,
+    opens_soon,
+)
 from holdfast.runtimes.quorum import one_step
 from holdfast.runtimes.spec import ODGM_REPLICAS, REPLICAS, Mode
 from holdfast.runtimes.status import Enforced, Phase, Recommendation, Stability
@@ -65,11 +71,13 @@ class SkipMode(Struct, frozen=True, gc=False):
 
 
 class Held(Struct, frozen=True, gc=False):
-    """A gate is closed, and `why`. `target` is None where none was looked for."""
+    """A gate is closed, and `why`. `target` is None where none was looked for. `is_passing`: time
+    alone will open it, and soon."""
 
     why: str
     target: int | None = None
     clamped: bool = False
+    is_passing: bool = False
 
 
 Decision = Apply | ResetTarget | NoChange | WaitStability | WaitCooldown | SkipMode | Held
@@ -106,6 +114,8 @@ class NfrInput(Struct, frozen=True, kw_only=True, gc=False):
     declared: int
     actual: int | None
     is_autoscaled: bool = False
+    replicas_ready: int | None = None
+    replicas_leaving: int = 0
     stability: Stability | None
     enforced: Enforced
     situation: Situation
@@ -193,15 +203,15 @@ def _judged(look: NfrInput, wish: Wish, actual: int, since: Instant) -> Decision
         return WaitCooldown(target, look.enforced.cooldown_until, clamped)
     if look.now < stable_at:
         return WaitStability(target, stable_at, clamped)
-    if why := _closed(look, wish, actual):
-        return Held(why, target, clamped)
+    if held := _held(look, wish, actual):
+        return held
     step = _step(look, actual, target)
     return ResetTarget(step) if wish.is_reset else Apply(step, clamped)
 
 
-def _closed(look: NfrInput, wish: Wish, actual: int) -> str:
+def _held(look: NfrInput, wish: Wish, actual: int) -> Held | None:
     if why := closed_phase(look.phase, look.rules.enforce_in, look.troubles):
-        return why
+        return Held(why, wish.target, wish.clamped)
     advice = None if wish.is_reset else look.recommendation
     situation = replace(
         look.situation,
@@ -209,8 +219,14 @@ def _closed(look: NfrInput, wish: Wish, actual: int) -> str:
         target=wish.target,
         confidence=1.0 if advice is None else advice.confidence,
         is_autoscaled=look.is_autoscaled,
+        changed_at=look.enforced.at,
+        replicas_ready=look.replicas_ready,
+        replicas_leaving=look.replicas_leaving,
     )
-    return closed_gate(look.dimension, situation)
+    if why := closed_gate(look.dimension, situation):
+        is_passing = opens_soon(look.dimension, situation)
+        return Held(why, wish.target, wish.clamped, is_passing)
+    return None
 
 
 def _step(look: NfrInput, actual: int, target: int) -> int:

@@ -23,6 +23,7 @@ from holdfast.runtimes.ending import evaluate_deletion
 from holdfast.runtimes.evaluation import EvalInput, EvalOutput, Tries
 from holdfast.runtimes.phases import Signals, next_phase
 from holdfast.runtimes.resource import Resource, is_held
+from holdfast.runtimes.shrinking import guard
 from holdfast.runtimes.status import ApplyCode, ConditionType, Phase, condition_of
 from holdfast.runtimes.telling import events_of, functions_of, odgm_of, refs_of, waits_for
 from holdfast.runtimes.workload import Workload
@@ -42,10 +43,12 @@ def evaluate(given: EvalInput) -> EvalOutput:
     workloads = given.workloads
     if workloads is None:
         workloads = given.descriptor.render(resource)
+    tries = Tries(status.tries, config, now)
+    guarded = guard(resource, workloads, given.observed, tries, now=now)
+    workloads = guarded.workloads
     seen = look(
         workloads, given.observed, given.descriptor, crash_restarts=config.crash_restarts
     )
-    tries = Tries(status.tries, config, now)
     signals = _signals(given, seen, workloads, tries)
     phase = next_phase(status.phase, signals)
     troubles = (_degraded_reason(resource),) if phase is Phase.DEGRADED else ()
@@ -58,6 +61,8 @@ def evaluate(given: EvalInput) -> EvalOutput:
     else:
         reason, message = _said(given, phase, signals, seen, tries)
     actions = [*_actions(given, phase, signals, seen, workloads, tries), *required.actions]
+    if guarded.step is not None:
+        actions.append(ApplyWorkload(generation=resource.generation, workloads=(guarded.step,)))
     actions += events_of(resource, phase, reason, message, actions)
     if required.requeue_after_ms is not None:
         tries.remind(required.requeue_after_ms)
@@ -78,7 +83,7 @@ def evaluate(given: EvalInput) -> EvalOutput:
             stance, status.nfr_recommendations, required, generation=resource.generation
         ),
         functions=functions_of(status, seen, given.descriptor),
-        odgm=odgm_of(resource, seen, given.observed),
+        odgm=odgm_of(resource, seen, given.observed, guarded.why),
         resource_refs=refs_of(status, seen.refs, seen.unknown),
         tries=tries.kept,
         stability=required.stability,
@@ -100,7 +105,7 @@ def _signals(
         or (applied.code == ApplyCode.FAILED and tries.is_spent(_apply_try(resource)))
     )
     is_applied = is_current and applied.code == ApplyCode.OK
-    is_unknown = any(not each.is_ready and each.is_unknown for each in seen.judged)
+    is_unknown = seen.is_unseen
     return Signals(
         is_unheld=status.phase is Phase.PENDING and not is_held(resource),
         is_refused=is_refused,
@@ -291,6 +296,9 @@ def _remind(
     was = resource.status.phase
     if seen.unknown:
         tries.remind(given.config.unknown_ms)
+    if given.observed.telling.until != NEVER:
+        # What is told no more grows old without a sound.
+        tries.remind(max(1, given.observed.telling.until + 1 - now))
     if phase is Phase.PROGRESSING:
         since = progressing_since(resource) if was in (phase, Phase.APPLYING) else now
         tries.poll(since)

@@ -100,6 +100,10 @@ class Tries:
         self.remind(self._wait_ms(count))
         return True
 
+    def tried(self, key: str) -> Tried | None:
+        """How often it was tried before this look."""
+        return self._tries.get(key)
+
     def is_spent(self, key: str) -> bool:
         """Whether it was tried often enough to say that trying does not help."""
         tried = self._tries.get(key)

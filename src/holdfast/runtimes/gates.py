@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.core.ids import Instant
-from holdfast.runtimes.observed import Partition
+from holdfast.core.ids import NEVER, Instant
+from holdfast.runtimes.observed import NOBODY_TELLS, Partition, Telling
 from holdfast.runtimes.quorum import outvoted, unled, unwell
 from holdfast.runtimes.spec import CPU, MEMORY, ODGM_REPLICAS, REPLICAS
 from holdfast.runtimes.status import Phase
@@ -92,7 +92,8 @@ def closed_phase(phase: Phase, enforce_in: tuple[str, ...], troubles: tuple[str,
 
 
 class Situation(Struct, frozen=True, kw_only=True, gc=False):
-    """What the gates of a dimension look at. What is None was not measured."""
+    """What the gates of a dimension look at. What is None was not measured. `changed_at` is when
+    this dimension was last changed, and the two counts after it are those of its replicas."""
 
     now: Instant
     actual: int = 0
@@ -105,6 +106,11 @@ class Situation(Struct, frozen=True, kw_only=True, gc=False):
     load_percent_max: int = WHOLE
     is_autoscaled: bool = False
     partitions: tuple[Partition, ...] | None = None
+    partitions_declared: int = 0
+    telling: Telling = NOBODY_TELLS
+    changed_at: Instant = NEVER
+    replicas_ready: int | None = None
+    replicas_leaving: int = 0
     leader_steady_ms: int = LEADER_STEADY_MS
 
 
@@ -144,7 +150,21 @@ def not_autoscaled(situation: Situation) -> str:
 
 
 def partitions_healthy(situation: Situation) -> str:
-    return unwell(situation.partitions)
+    declared, doubt = situation.partitions_declared, situation.telling.doubt
+    return unwell(situation.partitions, declared=declared, doubt=doubt)
+
+
+def members_settled(situation: Situation) -> str:
+    """The last one to join or to leave has done so, and the partitions were heard of since."""
+    ready, actual = situation.replicas_ready, situation.actual
+    if situation.replicas_leaving:
+        return "a member is still leaving"
+    if situation.target > actual and ready is not None and ready < actual:
+        return f"{ready} of {actual} replicas are ready"
+    told_at = situation.telling.told_at
+    if told_at != NEVER and told_at <= situation.changed_at:
+        return "nothing was heard of the partitions since the last change"
+    return ""
 
 
 def leader_stable(situation: Situation) -> str:
@@ -162,8 +182,20 @@ PRECONDITIONS: Final[Mapping[str, tuple[Precondition, ...]]] = {
     REPLICAS: (),
     MEMORY: (confident, memory_to_spare),
     CPU: (load_in_range, not_autoscaled),
-    ODGM_REPLICAS: (partitions_healthy, leader_stable, quorum_kept),
+    ODGM_REPLICAS: (partitions_healthy, members_settled, leader_stable, quorum_kept),
 }
+
+
+PASSING: Final = (members_settled, leader_stable)
+"""Those that time alone will open, and soon, as long as the others stay open."""
+
+
+def opens_soon(dimension: str, situation: Situation) -> bool:
+    """Whether a closed gate is one that time alone will open."""
+    for precondition in PRECONDITIONS[dimension]:
+        if precondition(situation):
+            return precondition in PASSING
+    return False
 
 
 def closed_gate(dimension: str, situation: Situation) -> str:

@@ -23,4 +23,6 @@ def read_resource(
         status=decode_status(kept.status) if status is None else status,
         deleted_at=None if kept.deleted_at == NEVER else kept.deleted_at,
         finalizers=kept.finalizers,
+        labels=kept.labels,
+        annotations=kept.annotations,
     )

@@ -3,7 +3,6 @@
 from typing import Final
 
 from holdfast.runtimes.descriptor import (
-    Problem,
     ReadinessRule,
     TemplateDescriptor,
     endpoints_ready,
@@ -16,7 +15,7 @@ from holdfast.runtimes.descriptor import (
 )
 from holdfast.runtimes.observed import ManagedKind
 from holdfast.runtimes.rendering import Style, renderer
-from holdfast.runtimes.spec import Function, Odgm, Spec
+from holdfast.runtimes.runnable import problem_of
 
 MANAGED: Final = (
     ManagedKind.DEPLOYMENT,
@@ -47,19 +46,3 @@ def descriptor_of(template: str, style: Style) -> TemplateDescriptor:
         label_selector=select_by_owner,
         url_of=url_unknown,
     )
-
-
-def problem_of(spec: Spec) -> Problem | None:
-    """A worker starts a program: everything needs a command, and nothing an image."""
-    named: list[tuple[str, Function | Odgm]] = [
-        (f"spec.functions[{index}]", function) for index, function in enumerate(spec.functions)
-    ]
-    if spec.odgm is not None and spec.odgm.enabled:
-        named.append(("spec.odgm", spec.odgm))
-    for path, component in named:
-        if not component.command:
-            told = f'template {spec.template} runs programs: say which, as ["python3", …]'
-            return Problem(f"{path}.command", told)
-        if component.image:
-            return Problem(f"{path}.image", f"template {spec.template} runs programs, not images")
-    return None

@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.core.resource import SPEC_BYTES_MAX
 from holdfast.runtimes.checks import first_problem
 from holdfast.runtimes.descriptor import Problem, TemplateDescriptor
+from holdfast.runtimes.marks import problem_of_marks
 from holdfast.runtimes.resource import API_VERSION, KIND
 from holdfast.runtimes.spec import (
     Dimension,
@@ -29,6 +30,9 @@ from holdfast.runtimes.written import read, spell
 
 FORMAT: Final = 1
 """Raised when stored specs can no longer be read as they are; the old ones stay readable."""
+
+LARGEST: Final = 2**63 - 1
+"""The largest number that every way of writing it down knows."""
 
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`")
 _MISSING: Final = re.compile(r"Object missing required field `(.*?)`")
@@ -51,10 +55,12 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Metadata(Written, frozen=True, kw_only=True):
-    """Who it is. All but the name is what a server told before, so that what was shown can be
-    applied again; `resource_version` then says which version was read."""
+    """Who it is, and what it is chosen by. The rest is what a server told before, so that what was
+    shown can be applied again; `resource_version` then says which version was read."""
 
     name: str
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
     generation: int = 0
     resource_version: int | None = None
     created_at: str = msgspec.field(default="", name="creationTimestamp")
@@ -80,6 +86,8 @@ class ClassRuntime(Struct, frozen=True, kw_only=True):
     name: str
     spec: Spec
     expects: int | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Stored(Struct, frozen=True, kw_only=True):
@@ -98,6 +106,9 @@ def decode(
     for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if content.get(field) != expected:
             return Problem(field, f"{content.get(field)!r} is not known; write {expected}")
+    early = _too_large(content) or problem_of_marks(content.get("metadata"))
+    if early is not None:
+        return early
     try:
         manifest = msgspec.convert(content, Manifest, dec_hook=read)
     except msgspec.ValidationError as error:
@@ -107,9 +118,25 @@ def decode(
         problem = Problem("spec", f"all of it together is more than {SPEC_BYTES_MAX // 1024} KiB")
     if problem is not None:
         return problem
+    metadata = manifest.metadata
     return ClassRuntime(
-        name=manifest.metadata.name, spec=manifest.spec, expects=manifest.metadata.resource_version
-    )
+        name=metadata.name, spec=manifest.spec, expects=metadata.resource_version,
+        labels=metadata.labels, annotations=metadata.annotations,
+    )  # fmt: skip
+
+
+def _too_large(content: object) -> Problem | None:
+    """A number that could not be written down, wherever it stands and however deep."""
+    left: list[tuple[str, object]] = [("", content)]
+    while left:
+        path, value = left.pop()
+        if isinstance(value, Mapping):
+            left += ((f"{path}.{name}".removeprefix("."), each) for name, each in value.items())
+        elif isinstance(value, list | tuple):
+            left += ((f"{path}[{place}]", each) for place, each in enumerate(value))
+        elif isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+            return Problem(path, f"{str(value)[:20]}… is too large")
+    return None
 
 
 def explained(told: str) -> Problem:
@@ -144,6 +171,17 @@ def encode(spec: Spec) -> bytes:
 def decode_stored(content: bytes) -> Spec:
     """The spec that was stored. Whatever else is in there is a mistake of ours, and raises."""
     return _DECODER.decode(content).spec
+
+
+def declared(
+    spec: Spec, labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    """All that people declare of a runtime, as they write it: what two versions are compared by."""
+    marks = {
+        name: dict(sorted(pairs.items()))
+        for name, pairs in (("labels", labels), ("annotations", annotations))
+    }
+    return {"metadata": marks, "spec": told(spec)}
 
 
 def told(spec: Spec) -> dict[str, Any]:

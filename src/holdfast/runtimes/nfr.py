@@ -6,70 +6,46 @@ as it is and says so in the condition; the third in a row degrades the runtime, 
 that failure, until one succeeds or there is nothing left to enforce.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Final
 
-from msgspec import Struct
-
-from holdfast.core.amounts import spelled_ms
 from holdfast.core.ids import Instant
-from holdfast.runtimes.actions import EmitEvent, Enforce, EnforcementOutcome, NfrJudgement
-from holdfast.runtimes.enforcing import (
-    CLAMPED,
-    Apply,
-    Decided,
-    Decision,
-    Held,
-    NfrInput,
-    NoChange,
-    ResetTarget,
-    Rules,
-    SkipMode,
-    WaitCooldown,
-    WaitStability,
-    decide,
-    wish_of,
-)
-from holdfast.runtimes.gates import Situation, is_followed
-from holdfast.runtimes.observed import ManagedKind, Observed
-from holdfast.runtimes.paths import Way, way_of
-from holdfast.runtimes.resource import FUNCTION, Resource
-from holdfast.runtimes.spec import CPU, MEMORY, ODGM_REPLICAS, REPLICAS, Mode, Nfr, Resources
+from holdfast.runtimes.actions import NfrJudgement
+from holdfast.runtimes.enforcing import NfrInput, Rules, decide
+from holdfast.runtimes.gates import LEADER_STEADY_MS, Situation, is_followed
+from holdfast.runtimes.judgement import MODES, NOTHING_RECOMMENDED, Judging, Subject
+from holdfast.runtimes.observed import ManagedKind, Observed, Telling
+from holdfast.runtimes.paths import Way, Ways
+from holdfast.runtimes.resource import FUNCTION, ODGM, Resource
+from holdfast.runtimes.spec import CPU, MEMORY, ODGM_REPLICAS, REPLICAS, Function, Mode, Nfr
 from holdfast.runtimes.status import (
     Enforced,
     Phase,
     Recommendation,
     Status,
     parse_target_key,
-    target_key,
 )
+from holdfast.runtimes.stillness import Shortcut, still
 from holdfast.runtimes.workload import Workload
 
-FAILURES_MOST: Final = 3
-"""So many failed enforcements in a row degrade a runtime."""
-
-HELD_RECHECK_MS: Final = 15_000
-"""How often a closed gate is looked at: what it measures changes without telling."""
-
 TOLD: Final[Mapping[str, Callable[[Workload], int]]] = {
-    REPLICAS: lambda workload: workload.replicas,
-    ODGM_REPLICAS: lambda workload: workload.replicas,
-    MEMORY: lambda workload: workload.memory_bytes,
-    CPU: lambda workload: workload.cpus_milli,
+    REPLICAS: attrgetter("replicas"),
+    ODGM_REPLICAS: attrgetter("replicas"),
+    MEMORY: attrgetter("memory_bytes"),
+    CPU: attrgetter("cpus_milli"),
 }
 """What a child is told now: what was enforced before, else what is declared. A child that was told
 something else meanwhile is brought back by applying its workload, not by enforcing it anew."""
 
+DECLARED: Final[Mapping[str, Callable[[Function], int]]] = {
+    REPLICAS: attrgetter("replicas"),
+    MEMORY: attrgetter("resources.memory"),
+    CPU: attrgetter("resources.cpu"),
+}
+"""What the spec says of a function."""
+
 NOT_ENFORCED: Final = Enforced()
-
-
-class Subject(Struct, frozen=True, gc=False):
-    """One dimension of one component, looked at and decided."""
-
-    key: str
-    workload: Workload
-    look: NfrInput
-    decided: Decided
 
 
 def judge(
@@ -80,116 +56,139 @@ def judge(
     *,
     now: Instant,
     troubles: tuple[str, ...] = (),
+    shortcut: Shortcut = still,
 ) -> NfrJudgement:
     """All decisions of one look. `phase` is what the runtime is in without regard to enforcement;
-    `troubles` are the reasons, should that be degraded."""
-    mode = resource.spec.nfr.mode
-    if not resource.status.enforced and (mode in MODES or not resource.status.nfr_recommendations):
-        reason, message = MODES.get(mode, NOTHING_RECOMMENDED)
+    `troubles` are the reasons, should that be degraded. A `shortcut` knows what `decide` would
+    say of what holds as it did, or says that it does not know."""
+    status, nfr = resource.status, resource.spec.nfr
+    if not status.enforced and (nfr.mode in MODES or not status.nfr_recommendations):
+        reason, message = MODES.get(nfr.mode, NOTHING_RECOMMENDED)
         return NfrJudgement(reason=reason, message=message)
-    subjects = tuple(_subjects(resource, phase, observed, workloads, now, troubles))
-    is_enforced, reason, message = _condition(mode, subjects)
-    failed = next((s for s in subjects if is_broken(s)), None)
-    return NfrJudgement(
-        actions=tuple(action for subject in subjects for action in _actions(subject)),
-        stability={
-            subject.key: subject.decided.stability
-            for subject in subjects
-            if subject.decided.stability is not None
-        },
-        requeue_after_ms=_requeue(subjects),
-        is_enforced=is_enforced,
-        reason=reason,
-        message=message,
-        degraded_reason=failed.look.enforced.reason if failed else "",
-        degraded_message=failed.look.enforced.message if failed else "",
-    )
+    looking = _Looking(resource, phase, observed, now, troubles)
+    judging = Judging()
+    for workload in workloads:
+        looking.look(workload, shortcut, judging)
+    return judging.made(nfr.mode)
 
 
-def advice_for(status: Status, dimension: str, function_key: str) -> Recommendation | None:
+def advice_for(status: Status, key: str, dimension: str) -> Recommendation | None:
     """What is recommended for one function, else what is recommended for all alike."""
-    recommendations = status.nfr_recommendations
-    own = recommendations.get(target_key(dimension, function_key))
-    return own if own is not None else recommendations.get(dimension)
-
-
-def is_broken(subject: Subject) -> bool:
-    """Whether enforcing this failed so often that the runtime is degraded by it."""
-    return is_failing(subject) and subject.look.enforced.failures >= FAILURES_MOST
-
-
-def is_failing(subject: Subject) -> bool:
-    """Whether the last try failed and there still is something to enforce."""
-    is_over = isinstance(subject.decided.decision, NoChange | SkipMode)
-    return not is_over and subject.look.enforced.failures > 0
+    own = status.nfr_recommendations.get(key)
+    return own if own is not None else status.nfr_recommendations.get(dimension)
 
 
 # --- from the declaration to the looks ----------------------------------------------------------
 
 
-def _subjects(
-    resource: Resource,
-    phase: Phase,
-    observed: Observed,
-    workloads: tuple[Workload, ...],
-    now: Instant,
-    troubles: tuple[str, ...],
-) -> Iterator[Subject]:
-    status, nfr = resource.status, resource.spec.nfr
-    situation = _situation(nfr, observed, now)
-    rules: dict[tuple[int, str], Rules] = {}
-    touched = {parse_target_key(key)[0] for key in status.enforced}
-    considered = [each for each in TOLD if each in touched or is_wanted(nfr, each)]
-    for workload in workloads:
+class _Aspect:
+    """One dimension of all components that have it. Those that declare the same of it have the
+    same rules."""
+
+    def __init__(self, resource: Resource, dimension: str) -> None:
+        self.dimension = dimension
+        self.told = TOLD[dimension]
+        self.declared = declared_by_function(resource, dimension)
+        self.rules: dict[int, Rules] = {}
+
+
+class _Looking:
+    """What is the same for all dimensions of all components at one look, found once: the
+    dimensions of each component that something is wanted of, or was done to, and more."""
+
+    def __init__(
+        self,
+        resource: Resource,
+        phase: Phase,
+        observed: Observed,
+        now: Instant,
+        troubles: tuple[str, ...],
+    ) -> None:
+        nfr, self._status = resource.spec.nfr, resource.status
+        self._resource = resource
+        self._phase = phase
+        self._now = now
+        self._troubles = troubles
+        self._ways = Ways(observed)
+        self._observed = observed
+        self._known_situation: Situation | None = None
+        self._is_followed = is_followed(phase, troubles)
+        self._aspects: dict[str, list[_Aspect]] = {FUNCTION: [], ODGM: []}
+        touched = {parse_target_key(key)[0] for key in self._status.enforced}
+        for dimension in TOLD:
+            if dimension in touched or is_wanted(nfr, dimension):
+                component = ODGM if dimension == ODGM_REPLICAS else FUNCTION
+                self._aspects[component].append(_Aspect(resource, dimension))
+
+    def look(self, workload: Workload, shortcut: Shortcut, judging: Judging) -> None:
+        """Decide about each dimension of one component of which there is something to decide."""
+        status, now, generation = self._status, self._now, self._resource.generation
         function_key = workload.function_key
-        is_function = workload.component == FUNCTION
-        for dimension in considered:
-            if is_function is (dimension == ODGM_REPLICAS):
-                continue
-            key = target_key(dimension, function_key)
+        way = self._ways.of(workload.kinds + workload.companions, function_key)
+        for aspect in self._aspects[workload.component]:
+            dimension = aspect.dimension
+            key = f"{dimension}/{function_key}" if function_key else dimension
             enforced = status.enforced.get(key, NOT_ENFORCED)
-            advice = advice_for(status, dimension, function_key)
-            if enforced is NOT_ENFORCED and (advice is None or not is_wanted(nfr, dimension)):
-                continue
-            way = way_of(observed, workload.kinds + workload.companions, function_key)
-            told = TOLD[dimension](workload)
+            advice = advice_for(status, key, dimension)
+            told = aspect.told(workload)
             # What asks for nothing, because of its template, cannot be tuned either.
-            declared = declared_of(resource, dimension, function_key) if told else 0
-            if (declared, dimension) not in rules:
-                rules[declared, dimension] = rules_of(nfr, dimension, declared)
+            declared = aspect.declared.get(function_key, 0) if told else 0
+            rules = aspect.rules.get(declared) or self._rules(aspect, declared)
+            is_enforced = rules.mode == "enforce"
+            if enforced is NOT_ENFORCED and (advice is None or not is_enforced):
+                continue
+            known = status.stability.get(key)
+            is_plain = declared > 0 and is_enforced and self._is_followed and type(way) is Way
+            if is_plain and advice is not None and known is not None:
+                found = shortcut(rules, advice, known, enforced, told, generation, now)
+                if found is not None:
+                    judging.still(key, found, known, rules)
+                    continue
             look = NfrInput(
                 dimension=dimension,
-                rules=rules[declared, dimension],
-                phase=phase,
-                troubles=troubles,
+                rules=rules,
+                phase=self._phase,
+                troubles=self._troubles,
                 recommendation=advice,
-                generation=resource.generation,
+                generation=generation,
                 declared=declared,
                 actual=told if isinstance(way, Way) else None,
                 is_autoscaled=isinstance(way, Way) and way.path.kind is ManagedKind.HPA,
-                stability=status.stability.get(key),
+                replicas_ready=way.child.ready if isinstance(way, Way) else None,
+                replicas_leaving=way.child.leaving if isinstance(way, Way) else 0,
+                stability=known,
                 enforced=enforced,
-                situation=situation,
+                situation=self._situation(),
                 now=now,
             )
-            yield Subject(key, workload, look, decide(look))
+            judging.add(Subject(key, workload, look, decide(look)))
+
+    def _situation(self) -> Situation:
+        if self._known_situation is None:
+            self._known_situation = _situation(self._resource, self._observed, self._now)
+        return self._known_situation
+
+    def _rules(self, aspect: _Aspect, declared: int) -> Rules:
+        made = rules_of(self._resource.spec.nfr, aspect.dimension, declared)
+        return aspect.rules.setdefault(declared, made)
 
 
 def is_wanted(nfr: Nfr, dimension: str) -> bool:
     return nfr.mode == "enforce" and dimension in nfr.dimensions
 
 
-def declared_of(resource: Resource, dimension: str, function_key: str) -> int:
-    """What the spec says of one dimension; zero where it says nothing, or does not know it."""
+def declared_by_function(resource: Resource, dimension: str) -> dict[str, int]:
+    """What the spec says of one dimension, by the key of the function; the data grid has none."""
     spec = resource.spec
     if dimension == ODGM_REPLICAS:
-        return spec.odgm.replicas if spec.odgm is not None and spec.odgm.enabled else 0
-    for function in spec.functions:
-        if function.key == function_key:
-            resources: Resources = function.resources
-            amounts = {REPLICAS: function.replicas, MEMORY: resources.memory, CPU: resources.cpu}
-            return int(amounts[dimension])
-    return 0
+        return {"": spec.odgm.replicas} if spec.odgm is not None and spec.odgm.enabled else {}
+    declared = DECLARED[dimension]
+    return {function.key: declared(function) for function in spec.functions}
+
+
+def declared_of(resource: Resource, dimension: str, function_key: str) -> int:
+    """What the spec says of one dimension; zero where it says nothing, or does not know it."""
+    return declared_by_function(resource, dimension).get(function_key, 0)
 
 
 def rules_of(nfr: Nfr, dimension: str, declared: int) -> Rules:
@@ -212,7 +211,12 @@ def rules_of(nfr: Nfr, dimension: str, declared: int) -> Rules:
     )
 
 
-def _situation(nfr: Nfr, observed: Observed, now: Instant) -> Situation:
+def _situation(resource: Resource, observed: Observed, now: Instant) -> Situation:
+    nfr, odgm = resource.spec.nfr, resource.spec.odgm
+    asked = odgm.partition_health if odgm is not None else None
+    telling = observed.telling
+    if asked is None and observed.partitions is None:
+        telling = Telling(doubt="spec.odgm.partitionHealth is not set")
     return Situation(
         now=now,
         confidence_min=nfr.min_confidence,
@@ -221,155 +225,7 @@ def _situation(nfr: Nfr, observed: Observed, now: Instant) -> Situation:
         load_percent=observed.load_percent,
         load_percent_max=nfr.max_load,
         partitions=observed.partitions,
+        partitions_declared=odgm.partitions if odgm is not None and asked is not None else 0,
+        telling=telling,
+        leader_steady_ms=LEADER_STEADY_MS if asked is None else int(asked.leader_steady),
     )
-
-
-# --- from the decisions to what is done and told ------------------------------------------------
-
-WAITING: Final[dict[type, tuple[str, str]]] = {
-    WaitStability: ("NFRSkippedStability", "{what} waits until it has held for {stability}"),
-    WaitCooldown: ("NFRSkippedCooldown", "{what} waits until {cooldown} after the last change"),
-}
-
-
-def _actions(subject: Subject) -> Iterator[Enforce | EmitEvent]:
-    look, decision = subject.look, subject.decided.decision
-    if subject.decided.stability != look.stability:
-        yield from _told(subject)
-    match decision:
-        case Apply(target=target):
-            yield _enforce(subject, target, is_reset=False)
-        case ResetTarget(target=target):
-            yield _enforce(subject, None if target == look.declared else target, is_reset=True)
-        case SkipMode() | NoChange() if is_leftover(look):
-            yield _enforce(subject, None, is_reset=True)
-
-
-def is_leftover(look: NfrInput) -> bool:
-    """Whether something is still enforced that nobody asks for: the mode was changed, or what it
-    was enforced on was turned off. What is declared then holds at once; that is a person's wish."""
-    if look.enforced.target is None or not is_followed(look.phase, look.troubles):
-        return False
-    is_due = not look.enforced.failures or look.now >= look.enforced.cooldown_until
-    return is_due and (look.rules.mode != "enforce" or wish_of(look) is None)
-
-
-def _enforce(subject: Subject, target: int | None, *, is_reset: bool) -> Enforce:
-    look, advice = subject.look, subject.look.recommendation
-    return Enforce(
-        key=subject.key,
-        component=subject.workload.component,
-        dimension=look.dimension,
-        function_key=subject.workload.function_key,
-        target=target,
-        basis="reset" if is_reset or advice is None else advice.basis or "enforcer",
-        confidence=1.0 if is_reset or advice is None else advice.confidence,
-        cooldown_until=Instant(look.now + look.rules.cooldown_ms),
-    )
-
-
-def _told(subject: Subject) -> Iterator[EmitEvent]:
-    """Told when a decision turns into another, not at every look."""
-    before, held = subject.look.stability, subject.decided.stability
-    said = before.decision if before is not None else ""
-    if held is None:
-        return
-    if held.decision.endswith(CLAMPED) and not said.endswith(CLAMPED):
-        high = subject.look.rules.high
-        text = f"{subject.key}: {_advised(subject.look)} recommended, {high} is the most allowed"
-        yield EmitEvent(reason="NFRClampedMax", message=text)
-    decision = type(subject.decided.decision)
-    if decision in WAITING and said.removesuffix(CLAMPED) != decision.__name__:
-        reason, _ = WAITING[decision]
-        yield EmitEvent(reason=reason, message=_text(subject))
-
-
-def event_of(outcome: EnforcementOutcome) -> EmitEvent:
-    """What is told when an enforcement came back."""
-    target = "what is declared" if outcome.target is None else outcome.target
-    if outcome.reason:
-        text = f"{outcome.key}: {outcome.reason}: {outcome.message}"
-        return EmitEvent(reason="NFRApplyFailed", message=text, is_warning=True)
-    text = f"{outcome.key} is {target} ({outcome.basis})"
-    return EmitEvent(reason="NFRApplied", message=text)
-
-
-def _advised(look: NfrInput) -> int:
-    return look.recommendation.value if look.recommendation is not None else look.declared
-
-
-# --- how NfrEnforced stands ---------------------------------------------------------------------
-
-STANDING: Final[dict[type, str]] = {
-    Apply: "Applying",
-    ResetTarget: "Resetting",
-    Held: "Held",
-    WaitCooldown: "WaitCooldown",
-    WaitStability: "WaitStability",
-}
-"""The reasons of `NfrEnforced` being false, most telling first."""
-
-MODES: Final[dict[str, tuple[str, str]]] = {
-    "off": ("ModeOff", "nfr.mode is off"),
-    "observe": ("ModeObserve", "nfr.mode is observe: recommendations are shown and not enforced"),
-}
-
-NOTHING_RECOMMENDED: Final = ("NoRecommendation", "nothing is recommended")
-
-
-def _condition(mode: Mode, subjects: tuple[Subject, ...]) -> tuple[bool, str, str]:
-    if mode in MODES:
-        return (False, *MODES[mode])
-    for subject in subjects:
-        if is_failing(subject):
-            enforced = subject.look.enforced
-            return False, enforced.reason, f"{subject.key}: {enforced.message}"
-    first: dict[type, Subject] = {}
-    for subject in subjects:
-        first.setdefault(type(subject.decided.decision), subject)
-    for kind, reason in STANDING.items():
-        if kind in first:
-            return False, reason, _text(first[kind])
-    settled = [s.key for s in subjects if s.decided.stability is not None]
-    if settled:
-        return True, "Enforced", f"{', '.join(settled)} as recommended"
-    return (False, *NOTHING_RECOMMENDED)
-
-
-def _text(subject: Subject) -> str:
-    """How a decision is told. It names no remaining time: a text that changed with every look
-    would be written with every look."""
-    decision, rules = subject.decided.decision, subject.look.rules
-    target = getattr(decision, "target", None)
-    what = f"{subject.key}={target}" if target is not None else subject.key
-    if type(decision) in WAITING:
-        _, pattern = WAITING[type(decision)]
-        stability, cooldown = spelled_ms(rules.stability_ms), spelled_ms(rules.cooldown_ms)
-        return pattern.format(what=what, stability=stability, cooldown=cooldown)
-    return f"{what}: {decision.why}" if isinstance(decision, Held) else what
-
-
-# --- when to look again -------------------------------------------------------------------------
-
-
-def _requeue(subjects: tuple[Subject, ...]) -> int | None:
-    waits = [wait for subject in subjects if (wait := _wait_of(subject)) is not None]
-    return max(1, min(waits)) if waits else None
-
-
-def _wait_of(subject: Subject) -> int | None:
-    look, decision = subject.look, subject.decided.decision
-    match decision:
-        case WaitStability(until=until) | WaitCooldown(until=until):
-            return until - look.now
-        case Held(target=target) if target is not None:
-            return HELD_RECHECK_MS
-        case NoChange() | SkipMode() if look.enforced.target is not None:
-            if subject.decided.stability is None or look.recommendation is None:
-                return HELD_RECHECK_MS
-            # Should nobody recommend anything any more, no event will say so.
-            return look.recommendation.observed_at + look.rules.stale_after_ms + 1 - look.now
-    return None
-
-
-__all__ = ["Decision", "NfrInput", "advice_for", "decide", "event_of", "judge", "rules_of"]

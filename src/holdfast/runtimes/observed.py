@@ -35,7 +35,8 @@ class Crash(Struct, frozen=True, gc=False):
 class Child(Struct, frozen=True, kw_only=True, gc=False):
     """One child as it was seen. `desired` is what the child itself was told, `updated` how many
     replicas run its newest revision, `ready` how many of all take requests. `revision` is the
-    newest it was told. `function_key` is empty for what belongs to no function."""
+    newest it was told. `function_key` is empty for what belongs to no function. `leaving` were
+    told to end and have not yet; they are not counted in `current`."""
 
     kind: ManagedKind
     name: str
@@ -50,6 +51,7 @@ class Child(Struct, frozen=True, kw_only=True, gc=False):
     problems: tuple[str, ...] = ()
     rollout: RolloutProgress | None = None
     is_deleting: bool = False
+    leaving: int = 0
 
 
 class Known(Struct, frozen=True, gc=False):
@@ -81,13 +83,32 @@ class Partition(Struct, frozen=True, kw_only=True, gc=False):
         return 0 < self.members <= self.ready
 
 
+class Telling(Struct, frozen=True, kw_only=True, gc=False):
+    """How well the members of the data grid tell of its partitions.
+
+    `doubt` says why nothing is known, or not all of it; empty where all tell. `is_awaited`: nobody
+    told yet, and nobody had to. `told_at` is as of when the oldest of what counts was told, and
+    `until` is when some of this will have grown old.
+    """
+
+    doubt: str = ""
+    is_awaited: bool = False
+    told_at: Instant = NEVER
+    until: Instant = NEVER
+
+
+NOBODY_TELLS = Telling()
+
+
 class Observed(Struct, frozen=True, kw_only=True):
     """The children of one runtime at one moment. A kind that is missing here was not listed, and
-    counts as unknown. `partitions` is None where the data grid does not tell; the two shares are
-    how busy the machines and how full the replicas' memory are, None where nobody measures."""
+    counts as unknown. `partitions` is None where the data grid does not tell, and `telling` says
+    how well it does; the two shares are how busy the machines and how full the replicas' memory
+    are, None where nobody measures."""
 
     children: Mapping[ManagedKind, Listing]
     partitions: tuple[Partition, ...] | None = None
+    telling: Telling = NOBODY_TELLS
     load_percent: int | None = None
     memory_usage_percent: int | None = None
 

@@ -7,7 +7,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.core.ids import Instant
-from holdfast.runtimes import nfr
 from holdfast.runtimes.actions import (
     Action,
     ApplyOutcome,
@@ -23,6 +22,7 @@ from holdfast.runtimes.descriptor import TemplateDescriptor
 from holdfast.runtimes.evaluate import evaluate, names_of
 from holdfast.runtimes.evaluation import ControllerConfig, EvalInput
 from holdfast.runtimes.gates import is_followed
+from holdfast.runtimes.judgement import event_of
 from holdfast.runtimes.observed import Observed
 from holdfast.runtimes.paths import failure_of
 from holdfast.runtimes.ports import Analyzer, Clock, Deed, Outcome, Store, Substrate
@@ -35,7 +35,7 @@ from holdfast.runtimes.reduce import (
     refresh_routers,
 )
 from holdfast.runtimes.resource import FINALIZER, Resource
-from holdfast.runtimes.spec import Nfr
+from holdfast.runtimes.spec import Nfr, Spec
 from holdfast.runtimes.status import (
     ApplyCode,
     ConditionType,
@@ -50,7 +50,7 @@ from holdfast.runtimes.workload import Workload
 WRITES_TRIED: Final = 5
 """So often an outcome is reduced into what somebody else wrote meanwhile, before it has to wait."""
 
-Rendered = tuple[int, dict[str, Enforced], tuple[Workload, ...]]
+Rendered = tuple[Spec, dict[str, Enforced], tuple[Workload, ...]]
 
 
 class Surroundings(Struct, kw_only=True):
@@ -69,12 +69,13 @@ class Surroundings(Struct, kw_only=True):
     def workloads(
         self, resource: Resource, descriptor: TemplateDescriptor
     ) -> tuple[Workload, ...]:
-        generation, enforced = resource.generation, resource.status.enforced
+        spec, enforced = resource.spec, resource.status.enforced
         known = self.rendered.get(resource.name)
-        if known is not None and known[0] == generation and known[1] == enforced:
+        # Not by generation: one that is deleted and declared anew begins with the first again.
+        if known is not None and known[0] is spec and known[1] == enforced:
             return known[2]
         workloads = descriptor.render(resource)
-        self.rendered[resource.name] = (generation, enforced, workloads)
+        self.rendered[resource.name] = (spec, enforced, workloads)
         return workloads
 
     def forget(self, name: str) -> None:
@@ -227,7 +228,7 @@ class Pass:
             case Enforce():
                 enforced = enforcement_of(deed, outcome, now)
                 self._with.tally.enforced(enforced, now - since)
-                self._with.store.emit(self.name, nfr.event_of(enforced), now)
+                self._with.store.emit(self.name, event_of(enforced), now)
                 self._write(lambda status: apply_enforcement(status, enforced, now=now))
             case _:
                 # What is deleted shows in what is observed, and in nothing else.

@@ -43,21 +43,38 @@ class Way(Struct, frozen=True, gc=False):
     child: Child
 
 
-def way_of(
-    observed: Observed, kinds: tuple[ManagedKind, ...], function_key: str
-) -> Way | Unknown | None:
-    """The first path whose child is there. Unknown: a preferred one may be there and was not
-    seen. None: there is no child to tell."""
-    for path in PATHS:
-        if path.kind not in kinds:
-            continue
-        listing = listing_of(observed, path.kind)
-        if not isinstance(listing, Known):
-            return listing
-        for child in listing.children:
-            if child.function_key == function_key and not child.is_deleting:
-                return Way(path, child)
-    return None
+class Ways:
+    """Which path leads to the replicas of a function. Listings are gone through once a look,
+    however many functions there are."""
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._found: dict[tuple[ManagedKind, ...], dict[str, Way]] = {}
+        self._missed: dict[tuple[ManagedKind, ...], Unknown | None] = {}
+
+    def of(self, kinds: tuple[ManagedKind, ...], function_key: str) -> Way | Unknown | None:
+        """The first path whose child is there. Unknown: a preferred one may be there and was not
+        seen. None: there is no child to tell."""
+        found = self._found.get(kinds)
+        if found is None:
+            found = self._search(kinds)
+        way = found.get(function_key)
+        return way if way is not None else self._missed[kinds]
+
+    def _search(self, kinds: tuple[ManagedKind, ...]) -> dict[str, Way]:
+        found = self._found[kinds] = {}
+        self._missed[kinds] = None
+        for path in PATHS:
+            if path.kind not in kinds:
+                continue
+            listing = listing_of(self._observed, path.kind)
+            if not isinstance(listing, Known):
+                self._missed[kinds] = listing
+                break
+            for child in listing.children:
+                if not child.is_deleting:
+                    found.setdefault(child.function_key, Way(path, child))
+        return found
 
 
 class Failure(Struct, frozen=True, gc=False):

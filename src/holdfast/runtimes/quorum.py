@@ -20,13 +20,25 @@ def spare(members: int) -> int:
     return max(0, members - majority(members))
 
 
-def unwell(partitions: tuple[Partition, ...] | None) -> str:
-    """Why partitions do not count as healthy; nothing where they do."""
+def unwell(
+    partitions: tuple[Partition, ...] | None, *, declared: int = 0, doubt: str = ""
+) -> str:
+    """Why partitions do not count as healthy; nothing where they do. `declared` is how many there
+    should be, and `doubt` why not all is known of them."""
     if not partitions:
-        return "the health of the partitions is not known"
+        return f"the health of the partitions is not known{': ' + doubt if doubt else ''}"
+    if why := unwhole(partitions, declared):
+        return why
+    return f"not every member tells of its partitions: {doubt}" if doubt else ""
+
+
+def unwhole(partitions: tuple[Partition, ...], declared: int) -> str:
+    """Why what is told of partitions is not well; nothing where it is."""
     for partition in partitions:
         if not partition.is_green:
             return f"partition {partition.name} has {partition.ready} of {partition.members} ready"
+    if len(partitions) < declared:
+        return f"{len(partitions)} of {declared} partitions are told of"
     return ""
 
 

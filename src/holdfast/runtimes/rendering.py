@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.runtimes.descriptor import name_by_key, name_of_odgm
 from holdfast.runtimes.observed import ManagedKind
@@ -29,7 +30,7 @@ from holdfast.runtimes.spec import (
     Odgm,
 )
 from holdfast.runtimes.status import Enforced, target_key
-from holdfast.runtimes.workload import Probe, Probes, Workload
+from holdfast.runtimes.workload import PartitionCheck, Probe, Probes, Workload
 
 REVISION_BYTES: Final = 5
 NO_PROBES: Final = Probes()
@@ -96,7 +97,7 @@ def _function(
 
 
 def _odgm(class_name: str, odgm: Odgm, style: Style, enforced: dict[str, Enforced]) -> Workload:
-    return _workload(
+    workload = _workload(
         odgm,
         style,
         {},
@@ -108,6 +109,7 @@ def _odgm(class_name: str, odgm: Odgm, style: Style, enforced: dict[str, Enforce
         kinds=style.odgm_kinds,
         companions=style.odgm_companions,
     )
+    return _asked_about_partitions(workload, odgm)
 
 
 def _workload(
@@ -169,6 +171,28 @@ def _workload(
         rollout=declared.rollout,
         restarts=declared.restarts,
         grace_ms=grace_ms,
+    )
+
+
+def _asked_about_partitions(workload: Workload, odgm: Odgm) -> Workload:
+    """The same data grid, whose members are asked how their partitions stand."""
+    asked = odgm.partition_health
+    if asked is None:
+        return workload
+    check = PartitionCheck(
+        path=asked.path,
+        port=asked.port,
+        period_ms=int(asked.period),
+        timeout_ms=int(asked.timeout),
+    )
+    # What asks nobody keeps the revision it had before there was such a question.
+    revision = _digest(workload.revision, check)
+    return replace(
+        workload,
+        revision=revision,
+        labels={**workload.labels, REVISION_LABEL: revision},
+        partitions=odgm.partitions,
+        partition_check=check,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.core.ids import Instant
+from holdfast.core.resource import Pairs
 from holdfast.runtimes.spec import Spec
 from holdfast.runtimes.status import NEW, Status
 
@@ -37,6 +38,8 @@ class Resource(Struct, frozen=True, kw_only=True):
     status: Status = NEW
     deleted_at: Instant | None = None
     finalizers: tuple[str, ...] = ()
+    labels: Pairs = ()
+    annotations: Pairs = ()
 
 
 def is_held(resource: Resource) -> bool:

@@ -117,8 +117,20 @@ class Function(Written, frozen=True, kw_only=True):
     restarts: Restarts = Restarts()
 
 
+class PartitionHealth(Written, frozen=True, kw_only=True):
+    """Where a member of the data grid tells how its partitions stand. A leader that has led for
+    `leader_steady` counts as stable."""
+
+    path: str = "/partitions"
+    port: str = ""
+    period: Span = Span(5_000)
+    timeout: Span = Span(1_000)
+    leader_steady: Span = Span(60_000)
+
+
 class Odgm(Written, frozen=True, kw_only=True):
-    """The object data grid beside the functions: a component of its own."""
+    """The object data grid beside the functions: a component of its own. Without
+    `partition_health` nobody knows how its partitions stand."""
 
     enabled: bool = True
     command: tuple[str, ...] = ()
@@ -126,6 +138,7 @@ class Odgm(Written, frozen=True, kw_only=True):
     env: dict[str, str] = field(default_factory=dict)
     replicas: int = 1
     partitions: int = 1
+    partition_health: PartitionHealth | None = None
     ports: tuple[str, ...] = ("http",)
     resources: Resources = Resources()
     health: Health | None = None

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from holdfast.runtimes import reasons
 from holdfast.runtimes.actions import Action, DeleteOrphans, EmitEvent
 from holdfast.runtimes.anomalies import Judged, Seen
@@ -9,6 +11,7 @@ from holdfast.runtimes.conditions import REASONS
 from holdfast.runtimes.descriptor import TemplateDescriptor
 from holdfast.runtimes.observed import ManagedKind, Observed
 from holdfast.runtimes.resource import FUNCTION, ODGM, Resource
+from holdfast.runtimes.shrinking import REASON as SHRINKING
 from holdfast.runtimes.status import (
     ConditionType,
     FunctionStatus,
@@ -29,8 +32,7 @@ MESSAGE_MOST = 500
 
 def waits_for(seen: Seen) -> str:
     """Who is not ready, and why."""
-    unready = [each for each in seen.judged if not each.is_ready]
-    total = len(seen.judged)
+    unready, total = seen.unready, len(seen.judged)
     told = [f"{_called(each)}: {each.message[:MESSAGE_MOST]}" for each in unready[:WAITS_MOST]]
     if len(unready) > WAITS_MOST:
         told.append(f"and {len(unready) - WAITS_MOST} more")
@@ -45,14 +47,14 @@ def functions_of(
     status: Status, seen: Seen, descriptor: TemplateDescriptor
 ) -> tuple[FunctionStatus, ...]:
     """One record a function. Of one that could not be seen the last that is known stays."""
-    before = {function.function_key: function for function in status.functions}
-    return tuple(
-        before.get(each.workload.function_key) or _function(each, descriptor)
-        if each.is_unknown and each.child is None
-        else _function(each, descriptor)
-        for each in seen.judged
-        if each.workload.component == FUNCTION
-    )
+    before = {each.function_key: each for each in status.functions} if seen.is_unseen else {}
+    found: list[FunctionStatus] = []
+    for each in seen.judged:
+        if each.workload.component == FUNCTION:
+            is_unseen = each.is_unknown and each.child is None
+            last = before.get(each.workload.function_key) if is_unseen else None
+            found.append(last or _function(each, descriptor))
+    return tuple(found)
 
 
 def _function(judged: Judged, descriptor: TemplateDescriptor) -> FunctionStatus:
@@ -72,16 +74,21 @@ def _function(judged: Judged, descriptor: TemplateDescriptor) -> FunctionStatus:
     )
 
 
-def odgm_of(resource: Resource, seen: Seen, observed: Observed) -> OdgmStatus | None:
-    """The data grid's record; None where none is wanted."""
+def odgm_of(
+    resource: Resource, seen: Seen, observed: Observed, shrinks: str
+) -> OdgmStatus | None:
+    """The data grid's record; None where none is wanted. `shrinks` says how far it is from the
+    smaller size that was declared; empty where it is not on its way there."""
     for judged in seen.judged:
         if judged.workload.component == ODGM:
             break
     else:
         return None
-    if judged.is_unknown and judged.child is None and resource.status.odgm is not None:
-        return resource.status.odgm
     workload, child, odgm = judged.workload, judged.child, resource.spec.odgm
+    known = resource.status.odgm
+    if judged.is_unknown and known is not None:
+        # Of what is not known now the last that is known stays.
+        return replace(known, ready=child.ready) if child is not None else known
     partitions = observed.partitions
     healthy = None if partitions is None else sum(each.is_green for each in partitions)
     return OdgmStatus(
@@ -91,8 +98,8 @@ def odgm_of(resource: Resource, seen: Seen, observed: Observed) -> OdgmStatus | 
         ready=child.ready if child else 0,
         partitions=odgm.partitions if odgm else 0,
         healthy_partitions=healthy,
-        reason=judged.reason,
-        message=judged.message,
+        reason=SHRINKING if shrinks and judged.is_ready else judged.reason,
+        message="; ".join(filter(None, (judged.message, shrinks))),
     )
 
 
@@ -102,11 +109,11 @@ def refs_of(
     unknown: tuple[tuple[ManagedKind, str], ...],
 ) -> tuple[ResourceRef, ...]:
     """Every child there is, in order; of kinds that could not be listed those known before."""
-    found = list(refs)
-    if unknown:
-        kinds = {str(kind) for kind, _ in unknown}
-        found += [ref for ref in status.resource_refs if ref.kind in kinds]
-    return tuple(sorted(dict.fromkeys(found)))
+    if not unknown:
+        return tuple(sorted(refs))
+    kinds = {str(kind) for kind, _ in unknown}
+    known = [ref for ref in status.resource_refs if ref.kind in kinds]
+    return tuple(sorted({*refs, *known}))
 
 
 def events_of(

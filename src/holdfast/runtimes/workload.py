@@ -33,6 +33,16 @@ class Probes(Struct, frozen=True, kw_only=True, gc=False):
     live: Probe | None = None
 
 
+class PartitionCheck(Struct, frozen=True, kw_only=True, gc=False):
+    """How each member of the data grid is asked about its partitions. `port` is the name of a
+    port; empty is the first one."""
+
+    path: str
+    port: str
+    period_ms: int
+    timeout_ms: int
+
+
 class Workload(Struct, frozen=True, kw_only=True):
     """One function, or the data grid, as it should be.
 
@@ -40,7 +50,8 @@ class Workload(Struct, frozen=True, kw_only=True):
     rollout or restarts keeps the revision. `kinds` are the children it must have, `companions`
     those that come and go with them. `required` replicas make it ready: what was declared, or
     fewer where fewer are enforced; more that are enforced are welcome and not waited for.
-    `workers_most` bounds over how many workers its replicas go; zero is no bound.
+    `workers_most` bounds over how many workers its replicas go; zero is no bound. `partitions` is
+    how many of them the data grid should tell of, when it is asked by `partition_check`.
     """
 
     name: str
@@ -68,3 +79,5 @@ class Workload(Struct, frozen=True, kw_only=True):
     rollout: Rollout
     restarts: Restarts
     grace_ms: int
+    partitions: int = 0
+    partition_check: PartitionCheck | None = None

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.core.ids import NEVER, Instant
-from holdfast.core.placing import Constraint, constraint_text
+from holdfast.core.placing import REQUIRED, WORKER, Constraint, constraint_text
 from holdfast.core.shape import Shape
 from holdfast.scheduler.claims import distance
 from holdfast.scheduler.fit import short_of, unmet
@@ -206,6 +206,8 @@ def _busy(found: Sequence[Obstacles], shape: Shape, wall: Instant) -> Reason:
     frees = nearest.desk.frees_ms
     when = "" if frees is None else f", where something ends in about {span(frees)}"
     told = f"{_those(names, 'that it fits on')} busy; the nearest is {nearest.desk.name}"
+    if is_bound(shape):
+        told = f"It may run on {nearest.desk.name} only, which is busy"
     return Reason(
         code="workers_busy",
         sentence=f"{told}, short of {' and '.join(missing)}{when}.",
@@ -213,6 +215,14 @@ def _busy(found: Sequence[Obstacles], shape: Shape, wall: Instant) -> Reason:
         until=NEVER if frees is None else Instant(wall + frees),
         counts=tuple(counts.most_common()),
         workers=names,
+    )
+
+
+def is_bound(shape: Shape) -> bool:
+    """Whether there is one worker, by its name, and no other that it may run on."""
+    return any(
+        wish.attribute == WORKER and wish.operator == "eq" and wish.weight == REQUIRED
+        for wish in shape.constraints
     )
 
 

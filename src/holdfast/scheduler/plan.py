@@ -26,10 +26,15 @@ from holdfast.scheduler.outlook import Outlook, allowed
 from holdfast.scheduler.proposals import Hurry, Pick, Plan
 from holdfast.scheduler.seats import Seat, Slot
 
-LONGEST_RUN = 128
+LONGEST_RUN = 512
+"""Whatever a round costs is shared by the tasks it gives out: four times as many halve a life."""
+MOST_JOBS = 128
+"""Jobs of one task are granted one by one, which would make a round of so many too long."""
 ONE_CPU = 1_000
 RUN_MS = 50
 """A run is about this much work, so that what waits in a slot never waits long."""
+RUN_BYTES = 8 * 1024 * 1024
+"""And about so much of payloads, so that an answer to a worker is never too large to send."""
 
 FIRST = (Index(0),)
 
@@ -47,6 +52,17 @@ def run_length(mean_us: int | None) -> int:
     if mean_us is None:
         return 1
     return max(1, min(LONGEST_RUN, RUN_MS * 1_000 // max(mean_us, 1)))
+
+
+def fitting(job: Job, length: int) -> int:
+    """How many of a run of such a length are sent at a time, as far as the next of them tell."""
+    if len(job.states) == 1:
+        return min(length, MOST_JOBS)
+    if job.payloads is None:
+        size = len(job.shared) * length
+    else:
+        size = sum(map(len, filter(None, job.payloads[job.cursor : job.cursor + length])))
+    return length if size <= RUN_BYTES else max(1, length * RUN_BYTES // size)
 
 
 def plan(outlook: Outlook) -> Plan:
@@ -185,7 +201,7 @@ class _Planner:
         counted = own or shape.memory_bytes or shape.gpus or shape.resources
         if counted or shape.cpus_milli > ONE_CPU or self._look.ledger.is_bounded(shape):
             return 1
-        return self._look.pace(spec)
+        return fitting(job, self._look.pace(spec))
 
     def _is_simple(self, row: Row) -> bool:
         """Whether neither the job nor an operator bounds how many of its tasks start."""

@@ -5,6 +5,7 @@ Nothing waits and nothing runs; a test has time pass and lets them talk.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.coordinator.reconciling.hook import Reconciling
@@ -18,7 +19,18 @@ from holdfast.runtimes.resource import KIND, Resource
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.post import Post
 from holdfast.testing.service import Service
-from holdfast.wire.exchange import Failed, Item, Lingering, Reply, Run, Sample, ServiceNews, Started
+from holdfast.wire.exchange import (
+    Failed,
+    Hello,
+    Item,
+    Lingering,
+    PartitionNews,
+    Reply,
+    Run,
+    Sample,
+    ServiceNews,
+    Started,
+)
 from holdfast.wire.service import ServicePlan, decode_plan
 from holdfast.wire.servicing import READY, STARTING
 
@@ -42,10 +54,16 @@ def function(key: str, command: str = "serve", **more: Any) -> dict[str, Any]:
     return {"key": key, "command": [command], **more}
 
 
+def _nothing(_lease_id: LeaseId) -> PartitionNews | None:
+    """Nothing is told."""
+    return None
+
+
 class Host:
     """One worker. `begun` counts how often each lease was begun: more than once is a fault."""
 
-    def __init__(self, service: Service, name: str) -> None:
+    def __init__(self, service: Service, name: str, slots: int = SLOTS) -> None:
+        self.slots = slots
         self.post = Post(service, name=name)
         self.running: dict[LeaseId, tuple[Run, Item, ServicePlan]] = {}
         self.begun: Counter[LeaseId] = Counter()
@@ -54,10 +72,13 @@ class Host:
         self.lingers = False
         self._lingering: dict[LeaseId, Lingering] = {}
         self.samples: dict[LeaseId, Sample] = {}
+        # What each replica that is asked tells of its partitions; nothing for who is silent.
+        self.grid: Callable[[LeaseId], PartitionNews | None] = _nothing
         self._heard = 0
         self._told: set[LeaseId] = set()
         self._ended: list[Failed] = []
-        self._is_asked = False
+        # A worker says who it is at once.
+        self._is_asked = True
         # What was said and not answered yet: said again, since the answer may never come.
         self._unanswered: dict[int, tuple[tuple[Started, ...], tuple[Failed, ...]]] = {}
 
@@ -84,17 +105,21 @@ class Host:
         ended, self._ended = tuple(self._ended), []
         told = list(self.running) if self._is_asked else fresh
         samples = tuple(self.samples.get(lease) for lease in self.running)
+        asked = [lease for lease in self.running if self.running[lease][2].partitions is not None]
+        partitions = tuple(self.grid(lease) for lease in asked)
         answered = self.post.replies[-1].number if self.post.replies else 0
         self._unanswered[self.post.number + 1] = (started, ended)
         self.post.say(
-            slots=SLOTS,
+            slots=self.slots,
             seen=answered,
             held=tuple(self.running),
             started=tuple(each for said in before for each in said[0]) + started,
             failed=tuple(each for said in before for each in said[1]) + ended,
             services=tuple(self._news(lease) for lease in told),
             samples=tuple(each for each in samples if each is not None),
+            partitions=tuple(each for each in partitions if each is not None),
             lingering=tuple(self._lingering.values()) if self.lingers else (),
+            hello=Hello(self.post.name, 1, "0.1.0") if self._is_asked else None,
         )
         self._is_asked = False
         self.post.service.settle()
@@ -155,13 +180,18 @@ class Hosted:
     """A coordinator that keeps runtimes, and its workers."""
 
     def __init__(
-        self, workers: int = 2, *, crash_at: int = 0, frame_survives: bool = False
+        self,
+        workers: int = 2,
+        *,
+        slots: int = SLOTS,
+        crash_at: int = 0,
+        frame_survives: bool = False,
     ) -> None:
         self.clock = ManualClock()
         self.service = Brittle(self.clock, SeededDice(1), term_ms=TERM_MS, runtimes=True)
         self.service.crash_at = crash_at
         self.service.frame_survives = frame_survives
-        self.hosts = [Host(self.service, f"w{number}") for number in range(workers)]
+        self.hosts = [Host(self.service, f"w{number}", slots) for number in range(workers)]
 
     @property
     def reconciling(self) -> Reconciling:

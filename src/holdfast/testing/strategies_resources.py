@@ -10,13 +10,16 @@ from holdfast.testing.world import World
 
 KEYS = (("Runtime", "greeter"), ("Runtime", "other"), ("Kind", "greeter"), ("", "x"))
 
+LABELS = ((), (), (("tier", "web"),), (("tier", "web"), ("team", "blue")))
+
 
 def put(world: World, dice: Random) -> Command:
     kind, name = dice.choice(KEYS)
     spec = dice.choice((b"one", b"two", b"three", b"x" * (SPEC_BYTES_MAX + 1)))
     return r.PutResource(
-        kind=kind, name=name, spec=spec, expects=_expects(world, (kind, name), dice)
-    )
+        kind=kind, name=name, spec=spec, expects=_expects(world, (kind, name), dice),
+        labels=dice.choice(LABELS), annotations=dice.choice(((), (), (("note", "x"),))),
+    )  # fmt: skip
 
 
 def put_status(world: World, dice: Random) -> Command:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.core.reports import Done, Failed, Released, Started
 from holdfast.wire.delivery import Bounced, DebtName, Origin, Parcel
-from holdfast.wire.servicing import Sample, ServiceNews
+from holdfast.wire.servicing import PartitionNews, Sample, ServiceNews
 
 COMMITTED, LEASE_LOST, REFUSED = "COMMITTED", "LEASE_LOST", "REFUSED"
 """What a verdict says. Final, each of them."""
@@ -37,6 +37,7 @@ __all__ = [
     "Hello",
     "Item",
     "Lingering",
+    "PartitionNews",
     "Progress",
     "Released",
     "Reply",
@@ -160,7 +161,8 @@ class Exchange(Struct, frozen=True, array_like=True):
     names the log of the replies so far, and so of all that is held and carried; empty before the
     first one, and from workers that do not know of it. `epoch` is that of the last reply: only who
     has heard from this coordinator can say what of a former one's never came. `services` tells how
-    services stand that it runs, where that changed, and `samples` what they take.
+    services stand that it runs, where that changed, `samples` what they take, and `partitions` what
+    members of data grids tell.
     """
 
     worker: WorkerId
@@ -187,6 +189,7 @@ class Exchange(Struct, frozen=True, array_like=True):
     epoch: int = 0
     services: tuple[ServiceNews, ...] = ()
     samples: tuple[Sample, ...] = ()
+    partitions: tuple[PartitionNews, ...] = ()
 
 
 def is_empty(exchange: Exchange) -> bool:
@@ -194,7 +197,7 @@ def is_empty(exchange: Exchange) -> bool:
     return not (
         exchange.started or exchange.done or exchange.failed or exchange.released
         or exchange.delivered or exchange.bounced or exchange.progress or exchange.leftovers
-        or exchange.services or exchange.samples
+        or exchange.services or exchange.samples or exchange.partitions
     )  # fmt: skip
 
 

@@ -64,7 +64,8 @@ class ServicePlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ends it when it is past help. Without `ready` it is ready while its first port takes
     connections, and where it has no port, from its start. `metrics` is the path of its own
     counters, empty for none, on the port called `metrics_port`, or else the first. `grace_ms` is
-    what it has to end by itself.
+    what it has to end by itself. `partitions` is how a member of a data grid is asked about its
+    partitions, by `http` alone; its answer says nothing of whether the replica is well.
     """
 
     argv: tuple[str, ...]
@@ -77,6 +78,7 @@ class ServicePlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metrics: str = ""
     metrics_port: str = ""
     grace_ms: int = 10_000
+    partitions: Probe | None = None
 
     def probes(self) -> Iterator[tuple[str, Probe]]:
         """Those it has, each with its name."""
@@ -124,6 +126,11 @@ def _problems(plan: ServicePlan) -> Iterator[str]:
     for name, probe in plan.probes():
         for told in _probe_problems(probe, plan.ports):
             yield f"{name}.{told}"
+    if plan.partitions is not None:
+        if plan.partitions.kind != HTTP:
+            yield f"partitions.kind: {plan.partitions.kind!r} is not {HTTP}"
+        for told in _probe_problems(plan.partitions, plan.ports):
+            yield f"partitions.{told}"
     if plan.metrics and not plan.ports:
         yield "metrics: a service without a port cannot be scraped"
     if plan.metrics and not _is_path(plan.metrics):

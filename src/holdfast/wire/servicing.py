@@ -1,8 +1,9 @@
-"""What workers say about the services they run: how each stands, and what it takes.
+"""What workers say about the services they run: how each stands, what it takes, and what it tells
+of its partitions.
 
-Both are told under the lease of the replica, and neither is history: a coordinator that was started
-again has forgotten them and asks. Only where a ready replica is reached is recorded, as an endpoint
-under its lease.
+All of it is told under the lease of the replica, and none of it is history: a coordinator that was
+started again has forgotten it and asks. Only where a ready replica is reached is recorded, as an
+endpoint under its lease.
 """
 
 from collections.abc import Iterable
@@ -54,8 +55,66 @@ class Sample(Struct, frozen=True, array_like=True, gc=False):
     problem: str = ""
 
 
+class PartitionClaim(Struct, frozen=True, array_like=True, gc=False):
+    """How one partition of a data grid stands, as one member of it sees it. An empty `leader`:
+    none."""
+
+    name: str
+    members: int
+    ready: int
+    leader: str = ""
+
+
+class PartitionNews(Struct, frozen=True, array_like=True):
+    """What a replica answered when it was asked `ago_ms` ago about its partitions. It is asked
+    again within `turn_ms`. Where it could not be asked, or its answer not be read, `problem` says
+    why and nothing else is told."""
+
+    lease_id: LeaseId
+    claims: tuple[PartitionClaim, ...] = ()
+    turn_ms: int = 0
+    ago_ms: int = 0
+    problem: str = ""
+
+
 TEXT_MAX: Final = 4_096
 LARGEST: Final = 2**53
+PARTITIONS_MAX: Final = 1_000
+PARTITION_NAME_MAX: Final = 253
+MEMBERS_MAX: Final = 10_000
+TURN_MS_MAX: Final = 10**12
+
+
+def claims_problem(claims: Iterable[PartitionClaim]) -> str:
+    """What cannot be said of partitions, in words; empty where all of it can be true."""
+    names: set[str] = set()
+    for claim in claims:
+        if not claim.name:
+            return "a partition without a name"
+        if max(len(claim.name), len(claim.leader)) > PARTITION_NAME_MAX:
+            return f"a name of more than {PARTITION_NAME_MAX} signs"
+        if not (claim.name + claim.leader).isprintable():
+            return f"a name that cannot be printed: {claim.name[:60]!r}"
+        if claim.name in names:
+            return f"partition {claim.name} is told of twice"
+        names.add(claim.name)
+        if not 0 <= claim.ready <= claim.members <= MEMBERS_MAX:
+            return f"partition {claim.name}: {claim.ready} of {claim.members} ready"
+    if len(names) > PARTITIONS_MAX:
+        return f"{len(names)} partitions are more than {PARTITIONS_MAX}"
+    return ""
+
+
+def partitions_problem(told: Iterable[PartitionNews]) -> str:
+    """What no worker can honestly say, in words; empty where all of it can be true."""
+    for news in told:
+        if problem := claims_problem(news.claims):
+            return f"partitions: {problem}"
+        if not (0 <= news.turn_ms <= TURN_MS_MAX and 0 <= news.ago_ms <= LARGEST):
+            return "partitions: a number here is negative, or larger than anything is"
+        if len(news.problem) > TEXT_MAX:
+            return f"partitions: more than {TEXT_MAX} characters about one replica"
+    return ""
 
 
 def servicing_problem(services: Iterable[ServiceNews], samples: Iterable[Sample]) -> str:

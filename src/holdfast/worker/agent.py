@@ -125,6 +125,7 @@ class Agent:
         # What has a result that does not fit this time is still ours.
         unsent = [report.lease_id for report in self._done[len(done) :]]
         lingering = tuple(it for it in self.executor.lingering() if it.lease_id not in unsent)
+        news, samples, partitions = self.services.tell(now_ms, everything=not self._is_known)
         self._under_way = Exchange(
             self.worker,
             self.incarnation,
@@ -145,7 +146,9 @@ class Agent:
             tuple(self._early.progress.values()),
             self.parcels.asking,
             *(self._log_id, self._epoch),
-            *self.services.tell(now_ms, everything=not self._is_known),
+            news,
+            samples,
+            partitions,
         )
         return self._under_way
 

@@ -1,5 +1,5 @@
-"""Who looks after the replicas of this worker while they run: asks them whether they are well, and
-what they take.
+"""Who looks after the replicas of this worker while they run: asks them whether they are well,
+what they take, and how their partitions stand.
 
 It has a thread of its own with an event loop on it, started with the first replica, so that no
 answer that is late holds up the exchange or another replica. What it finds goes into the book, and
@@ -20,6 +20,7 @@ from holdfast.wire.servicing import STARTING, UNREADY
 from holdfast.worker.errands import Begun, Ended, Halt, Launch
 from holdfast.worker.fates import ending
 from holdfast.worker.health import PORT_PROBE, Tally
+from holdfast.worker.partitions import ask_partitions
 from holdfast.worker.probing import Unwell, ask_http, ask_tcp
 from holdfast.worker.replica import Replica
 from holdfast.worker.sampling import SAMPLE_MS, Meter
@@ -150,6 +151,8 @@ class Attendant:
                 watching.append(self._watch_ready(replica, ready))
             if plan.live is not None:
                 watching.append(self._watch_live(replica, plan.live))
+            if plan.partitions is not None:
+                watching.append(self._watch_partitions(replica, plan.partitions))
             async with asyncio.TaskGroup() as group:
                 for each in watching:
                     group.create_task(each)
@@ -186,6 +189,19 @@ class Attendant:
             why = await self._ask(replica, LIVE, tally)
             if tally.is_well is False:
                 raise Condemned(f"live probe failed: {why}")
+
+    async def _watch_partitions(self, replica: Replica, probe: Probe) -> None:
+        tally = Tally(probe, self._clock_ms(), is_eager=True)
+        while True:
+            await asyncio.sleep(max(0, tally.due_ms() - self._clock_ms()) / 1_000)
+            asked_ms = self._clock_ms()
+            news = await ask_partitions(replica, probe)
+            is_told = not news.problem
+            tally.heard(is_content=is_told, asked_ms=asked_ms, now_ms=self._clock_ms())
+            # Of one that is not ready nobody expects an answer.
+            if is_told or self._book.state_of(replica.lease_id) == IS_READY:
+                self._book.add_partitions(news, asked_ms)
+                self._wake()
 
     async def _ask(self, replica: Replica, name: str, tally: Tally) -> str:
         """Wait until it is time, and ask; what was wrong with the answer, if anything."""

@@ -22,7 +22,7 @@ from holdfast.worker.fates import crash_report, ending
 from holdfast.worker.frames import Broke, Ran
 from holdfast.worker.garbled import blamed, fate, heard, unsent_on
 from holdfast.worker.guarding import Guardian
-from holdfast.worker.kept import KeptLane, balance, lanes_of, report_of
+from holdfast.worker.kept import KeptLane, balance, lanes_of
 from holdfast.worker.lanes import Aside, Entry, Outcome, failed, released
 from holdfast.worker.orders import Answer, Assign, Order, Recall, Retire, Stop
 from holdfast.worker.warm import Start, WarmChild
@@ -225,7 +225,7 @@ class Keeper:
             lane.has_proved_itself()
             self._forget(lane, outcome.lease_id)
             lane.note_output(entry, outcome.printed)
-            self.outcomes.append(report_of(entry, outcome))
+            self.outcomes.append(lane.report_of(entry, outcome))
         self._has_news = True
 
     def _take_back(self, lane: KeptLane, asked: list[LeaseId], taken: list[LeaseId]) -> None:

@@ -62,6 +62,7 @@ class KeptLane:
         self.spawn_at = 0.0
         self.barren = 0
         self._window = WINDOW_FIRST
+        self._rest_us = 0
 
     @property
     def is_usable(self) -> bool:
@@ -237,22 +238,22 @@ class KeptLane:
             self.queue = deque(kept)
         return found
 
+    def report_of(self, entry: Entry, outcome: Ran | Broke) -> Outcome:
+        """How a task ended, as the agent passes it on. What is less than a millisecond is counted
+        with the next: many short tasks are not told to have taken no time at all."""
+        run, item = entry
+        ran_ms, self._rest_us = divmod(self._rest_us + outcome.ran_us, 1_000)
+        if isinstance(outcome, Ran):
+            return Done(
+                run.job_id, item.index, item.lease_id, ran_ms, outcome.result, outcome.owed,
+                outcome.stored,
+            )  # fmt: skip
+        trouble = Trouble(outcome.error, outcome.traceback, outcome.exit_code)
+        return failed(entry, ran_ms, trouble)
+
     def close(self) -> None:
         self.slate.close()
         os.close(self.crash)
-
-
-def report_of(entry: Entry, outcome: Ran | Broke) -> Outcome:
-    """How a task ended, as the agent passes it on."""
-    run, item = entry
-    ran_ms = outcome.ran_us // 1000
-    if isinstance(outcome, Ran):
-        return Done(
-            run.job_id, item.index, item.lease_id, ran_ms, outcome.result, outcome.owed,
-            outcome.stored,
-        )  # fmt: skip
-    trouble = Trouble(outcome.error, outcome.traceback, outcome.exit_code)
-    return failed(entry, ran_ms, trouble)
 
 
 def balance(lanes: list[KeptLane]) -> None:

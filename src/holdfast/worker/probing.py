@@ -34,20 +34,25 @@ async def ask_tcp(host: str, port: int, timeout_ms: int) -> None:
 
 async def ask_http(host: str, port: int, path: str, timeout_ms: int) -> None:
     """Whether the answer there is a good one. Its body is nobody's business."""
-    heard = await _get(host, port, path, timeout_ms, is_whole=False)
+    heard = await _get(host, port, path, timeout_ms)
     if heard.status not in CONTENT:
         raise Unwell(f"http {path} answered {heard.status}")
 
 
-async def read_http(host: str, port: int, path: str, timeout_ms: int) -> bytes:
+async def read_http(
+    host: str, port: int, path: str, timeout_ms: int, *, bytes_max: int = BODY_BYTES_MAX
+) -> bytes:
     """What is there."""
-    heard = await _get(host, port, path, timeout_ms, is_whole=True)
+    heard = await _get(host, port, path, timeout_ms, bytes_max)
     if heard.status != 200:
         raise Unwell(f"http {path} answered {heard.status}")
     return heard.content
 
 
-async def _get(host: str, port: int, path: str, timeout_ms: int, *, is_whole: bool) -> Heard:
+async def _get(
+    host: str, port: int, path: str, timeout_ms: int, body_bytes_max: int | None = None
+) -> Heard:
+    """The answer; without a bound for its body no more of it than its head."""
     request = (
         f"GET {path} HTTP/1.1\r\nhost: {address_of(host, port)}\r\n"
         f"user-agent: holdfast/{VERSION}\r\naccept: */*\r\nconnection: close\r\n\r\n"
@@ -57,7 +62,7 @@ async def _get(host: str, port: int, path: str, timeout_ms: int, *, is_whole: bo
         async with asyncio.timeout(timeout_ms / 1_000):
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(request)
-            return await _hear(reader, is_whole=is_whole)
+            return await _hear(reader, body_bytes_max)
     except (TimeoutError, OSError, Broken) as error:
         raise Unwell(f"http {path}: {_said(error, timeout_ms)}") from None
     finally:
@@ -67,10 +72,10 @@ async def _get(host: str, port: int, path: str, timeout_ms: int, *, is_whole: bo
                 await writer.wait_closed()
 
 
-async def _hear(reader: asyncio.StreamReader, *, is_whole: bool) -> Heard:
+async def _hear(reader: asyncio.StreamReader, body_bytes_max: int | None) -> Heard:
     ear, size = Ear(), 0
-    bound = BODY_BYTES_MAX if is_whole else HEAD_BYTES_MAX
-    while not (ear.is_over or (ear.has_head and not is_whole)):
+    bound = HEAD_BYTES_MAX if body_bytes_max is None else body_bytes_max
+    while not (ear.is_over or (ear.has_head and body_bytes_max is None)):
         data = await reader.read(READ_BYTES)
         if not data:
             if ear.ends_here():

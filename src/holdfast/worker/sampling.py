@@ -16,11 +16,13 @@ from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Sample
 from holdfast.wire.scraped import Reading, Traffic, read, traffic
 from holdfast.wire.service import HTTP
+from holdfast.wire.servicing import servicing_problem
 from holdfast.worker.probing import Unwell, read_http
 from holdfast.worker.replica import Replica
 
 SAMPLE_MS: Final = 5_000
 SCRAPE_MS: Final = 2_000
+PROBLEM_CHARACTERS_MAX: Final = 500
 
 
 class Look:
@@ -34,6 +36,8 @@ class Look:
         self.read_ms = now_ms
         plan = replica.plan
         asked = {probe.path for _, probe in plan.probes() if probe.kind == HTTP}
+        if plan.partitions is not None:
+            asked.add(plan.partitions.path)
         # A probe of the root asks what everybody asks, and is not told from them.
         self.own_paths = tuple({plan.metrics, *asked} - {"/"})
 
@@ -66,11 +70,15 @@ class Meter:
             return Sample(lease_id, cpu_milli, memory_bytes)
         try:
             found = await self._scrape(look, clock_ms)
-        except (Unwell, ValueError) as error:
+        except (Unwell, ValueError, ArithmeticError) as error:
             look.reading = None
-            return Sample(lease_id, cpu_milli, memory_bytes, problem=f"metrics: {error}")
+            return unread(lease_id, cpu_milli, memory_bytes, str(error))
         rate, latency_ms = found.requests_per_s, found.latency_ms
-        return Sample(lease_id, cpu_milli, memory_bytes, rate, latency_ms)
+        sample = Sample(lease_id, cpu_milli, memory_bytes, rate, latency_ms)
+        if servicing_problem((), (sample,)):
+            # Nobody listens to a worker that says what cannot be, whoever said it first.
+            return unread(lease_id, cpu_milli, memory_bytes, "they are no numbers of requests")
+        return sample
 
     async def _scrape(self, look: Look, clock_ms: Callable[[], int]) -> Traffic:
         replica, plan = look.replica, look.replica.plan
@@ -82,6 +90,12 @@ class Meter:
         if before is None:
             return Traffic()
         return traffic(before, look.reading, look.read_ms - since_ms)
+
+
+def unread(lease_id: LeaseId, cpu_milli: int, memory_bytes: int, why: str) -> Sample:
+    """A replica whose own metrics say nothing, and why."""
+    problem = f"metrics: {why}"[:PROBLEM_CHARACTERS_MAX]
+    return Sample(lease_id, cpu_milli, memory_bytes, problem=problem)
 
 
 def taken(pid: int) -> tuple[float, int]:

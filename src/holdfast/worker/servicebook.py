@@ -1,8 +1,9 @@
-"""How the services of this worker stand, and what they take, until the coordinator has heard it.
+"""How the services of this worker stand, what they take and what they tell of their partitions,
+until the coordinator has heard it.
 
 Written by whoever looks after the services, from any thread; read by the agent. News are told until
 an answer names the exchange that told them, and all of them again to a coordinator that asks who
-this is. Samples are told once: the next one is a few seconds away.
+this is. The rest is told once: the next of it is a few seconds away.
 """
 
 import threading
@@ -12,7 +13,7 @@ from msgspec import structs
 
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Exchange, Sample, ServiceNews
-from holdfast.wire.servicing import STOPPING
+from holdfast.wire.servicing import STOPPING, PartitionNews
 
 
 class ServiceBook:
@@ -28,6 +29,7 @@ class ServiceBook:
         self._known: dict[LeaseId, ServiceNews] = {}
         self._unsaid: dict[LeaseId, ServiceNews] = {}
         self._samples: dict[LeaseId, tuple[Sample, int]] = {}
+        self._partitions: dict[LeaseId, tuple[PartitionNews, int]] = {}
 
     # What is written.
 
@@ -45,12 +47,18 @@ class ServiceBook:
             if sample.lease_id in self._known:
                 self._samples[sample.lease_id] = (sample, at_ms)
 
+    def add_partitions(self, news: PartitionNews, at_ms: int) -> None:
+        with self._lock:
+            if news.lease_id in self._known:
+                self._partitions[news.lease_id] = (news, at_ms)
+
     def forget(self, lease_id: LeaseId) -> None:
         """It has ended, or nobody wants to hear of it any more."""
         with self._lock:
             self._known.pop(lease_id, None)
             self._unsaid.pop(lease_id, None)
             self._samples.pop(lease_id, None)
+            self._partitions.pop(lease_id, None)
             if lease_id in self.scraped:
                 self.scraped -= {lease_id}
 
@@ -65,13 +73,13 @@ class ServiceBook:
     # What the agent asks.
 
     def has_news(self) -> bool:
-        return bool(self._unsaid or self._samples)
+        return bool(self._unsaid or self._samples or self._partitions)
 
     def tell(
         self, now_ms: int, *, everything: bool
-    ) -> tuple[tuple[ServiceNews, ...], tuple[Sample, ...]]:
+    ) -> tuple[tuple[ServiceNews, ...], tuple[Sample, ...], tuple[PartitionNews, ...]]:
         if not self._known:
-            return (), ()
+            return (), (), ()
         with self._lock:
             if everything:
                 self._unsaid.update(self._known)
@@ -79,8 +87,13 @@ class ServiceBook:
                 structs.replace(sample, ago_ms=max(0, now_ms - at_ms))
                 for sample, at_ms in self._samples.values()
             )
+            partitions = tuple(
+                structs.replace(news, ago_ms=max(0, now_ms - at_ms))
+                for news, at_ms in self._partitions.values()
+            )
             self._samples.clear()
-            return tuple(self._unsaid.values()), samples
+            self._partitions.clear()
+            return tuple(self._unsaid.values()), samples, partitions
 
     def answered(self, sent: Exchange) -> None:
         """What that exchange told is known now."""

@@ -122,6 +122,39 @@ def test_a_mistake_is_told_with_the_path_of_its_field_and_nothing_is_recorded(st
     still(story)
 
 
+def labelled(**labels):
+    written = manifest()
+    written["metadata"] = {**written["metadata"], "labels": labels}
+    return written
+
+
+def test_labels_are_kept_select_and_raise_no_generation(still):
+    async def story(house):
+        await house.post("/runtimes", labelled(tier="web"))
+        first = (await house.get("/runtimes/greeter")).value
+        assert first["metadata"]["labels"] == {"tier": "web"}
+        dry = await house.post("/runtimes?dry_run=true", labelled(tier="gold"))
+        assert dry.value["change"] == "configured"
+        assert dry.value["before"]["metadata"]["labels"] == {"tier": "web"}
+        assert dry.value["after"]["metadata"]["labels"] == {"tier": "gold"}
+        told = await house.post("/runtimes", labelled(tier="gold"))
+        assert told.value["change"] == "configured"
+        metadata = told.value["runtime"]["metadata"]
+        assert metadata["generation"] == 1
+        assert metadata["resourceVersion"] > first["metadata"]["resourceVersion"]
+        assert (await house.post("/runtimes", labelled(tier="gold"))).value["change"] == "unchanged"
+        assert (await house.post("/runtimes", first)).code == "conflict"
+        assert [each["metadata"]["name"] for each in (
+            await house.get("/runtimes?label=tier=gold")).value["runtimes"]] == ["greeter"]
+        assert (await house.get("/runtimes?label=tier=web")).value["runtimes"] == []
+        assert (await house.get("/runtimes?label=tier")).code == "invalid"
+        # What a manifest no longer says is no longer so.
+        await house.post("/runtimes", manifest())
+        assert (await house.get("/runtimes/greeter")).value["metadata"]["labels"] == {}
+
+    still(story)
+
+
 def test_a_dry_run_says_what_would_change_and_records_nothing(still):
     async def story(house):
         new = await house.post("/runtimes?dry_run=true", manifest())
@@ -131,8 +164,8 @@ def test_a_dry_run_says_what_would_change_and_records_nothing(still):
         before = house.served.coordinator.state.position
         other = await house.post("/runtimes?dry_run=true", manifest(timeouts={"progress": "1m"}))
         assert other.value["change"] == "configured"
-        assert other.value["before"]["timeouts"]["progress"] == "5m"
-        assert other.value["after"]["timeouts"]["progress"] == "1m"
+        assert other.value["before"]["spec"]["timeouts"]["progress"] == "5m"
+        assert other.value["after"]["spec"]["timeouts"]["progress"] == "1m"
         same = await house.post("/runtimes?dry_run=true", manifest())
         assert same.value["change"] == "unchanged"
         assert house.served.coordinator.state.position == before

@@ -104,11 +104,42 @@ def test_what_is_shown_to_programs_is_the_resource_and_can_be_compared_again(
     file.write_text(yaml.safe_dump(document))
     changed = run("diff", "-f", file, "--data", folder)
     assert changed.code == 1
-    assert "-  replicas: 2\n+  replicas: 7\n" in changed.out
+    assert "-    replicas: 2\n+    replicas: 7\n" in changed.out
     document["metadata"]["name"] = "new"
     file.write_text(yaml.safe_dump(document))
     assert run("diff", "-f", file, "--data", folder, "-o", "name").out == "new\n"
     assert run("diff", "-f", file, "--data", folder, "--at", 1, "--at", 2).code == 2
+
+
+def test_runtimes_are_listed_by_their_labels_and_show_them(run, write, tmp_path):
+    world = World()
+    for name, tier in (("front", "web"), ("back", "data")):
+        world.did(
+            r.PutResource(
+                kind=KIND, name=name, spec=encode(declared()), labels=(("tier", tier),),
+                annotations=(("note", "kept by ann"),),
+            )
+        )  # fmt: skip
+    world.did(r.PutResource(kind=KIND, name="bare", spec=encode(declared())))
+    folder = write(world)
+    listed = run("runtime", "list", "-l", "tier=web", "--data", folder, "-o", "name")
+    assert listed.out.split() == ["front"]
+    assert run("runtime", "list", "-l", "tier=web,a=b", "--data", folder, "-o", "name").out == ""
+    nobody = run("runtime", "list", "-l", "tier=gold", "--data", folder)
+    assert (nobody.code, nobody.out) == (0, "")
+    assert f"`holdfast runtime list -o wide --data {folder}` shows the labels" in nobody.err
+    assert "tier=web" in run("runtime", "list", "--data", folder, "-o", "wide").out
+    assert run("runtime", "list", "-l", "tier", "--data", folder).code == 2
+    shown = run("runtime", "show", "front", "--data", folder).out
+    assert "tier=web" in shown
+    assert "note=kept by ann" in shown
+    file = tmp_path / "front.yaml"
+    document = yaml.safe_load(run("runtime", "show", "front", "--data", folder, "-o", "yaml").out)
+    document["metadata"]["labels"]["tier"] = "gold"
+    file.write_text(yaml.safe_dump(document))
+    changed = run("diff", "-f", file, "--data", folder)
+    assert changed.code == 1
+    assert "-    tier: web\n+    tier: gold\n" in changed.out
 
 
 def test_the_log_tells_the_life_of_a_runtime_and_any_moment_of_it(run, folder):

@@ -1,13 +1,15 @@
 """Asking a real server from a thread of its own; the answer comes on the thread that posts."""
 
 import queue
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from holdfast.coordinator import asking_away
 from holdfast.coordinator.asking_away import AT_ONCE, CONTENT_BYTES_MAX, Asker
 
 PATIENCE_S = 30.0
@@ -109,17 +111,43 @@ def test_who_does_not_answer_is_given_up_and_who_is_not_there_is_told_of() -> No
     assert desk.hear() == (None, "http:///nowhere names no host")
 
 
-def test_only_so_many_are_asked_at_once() -> None:
+def test_only_so_many_are_asked_at_once_and_the_others_have_their_turn() -> None:
     desk, silent = Desk(), threading.Event()
     with serving(silent) as url:
         for _ in range(AT_ONCE):
             desk.ask(f"{url}/silent")
         desk.ask(f"{url}/bad")
-        assert desk.hear() == (None, f"{AT_ONCE} questions are open already")
+        assert desk.posted.empty()
         silent.set()
-        assert [desk.hear()[0] for _ in range(AT_ONCE)] == [None] * AT_ONCE
-        desk.ask(f"{url}/bad")
-        assert desk.hear()[1] == ""
+        heard = [desk.hear() for _ in range(AT_ONCE + 1)]
+        assert [why for content, why in heard if content is not None] == [""]
+
+
+def test_a_line_that_is_too_long_is_told_and_grows_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking_away, "IN_LINE", 0)
+    desk = Desk()
+    desk.ask("http://127.0.0.1:1/")
+    assert desk.hear() == (None, "0 questions are open already")
+
+
+def test_who_drips_is_given_up() -> None:
+    desk, heard = Desk(), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                while not heard.wait(SOON_MS / 5_000):
+                    connection.sendall(b"H")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        desk.ask(f"http://127.0.0.1:{server.getsockname()[1]}/", SOON_MS)
+        assert desk.hear()[0] is None
+        heard.set()
+        thread.join()
 
 
 def test_an_answer_after_the_loop_was_left_is_nobodys() -> None:

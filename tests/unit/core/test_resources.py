@@ -10,7 +10,13 @@ from holdfast.core.freeze import fingerprint, freeze, thaw
 from holdfast.core.ids import NEVER, Position
 from holdfast.core.invariants import check
 from holdfast.core.record import Record
-from holdfast.core.resource import RESOURCES_MAX, SPEC_BYTES_MAX, STATUS_BYTES_MAX, Resource
+from holdfast.core.resource import (
+    MARKS_BYTES_MAX,
+    RESOURCES_MAX,
+    SPEC_BYTES_MAX,
+    STATUS_BYTES_MAX,
+    Resource,
+)
 from holdfast.core.transactions import transaction_of
 from holdfast.testing.world import World
 
@@ -70,6 +76,25 @@ def test_a_status_has_a_version_and_raises_no_generation() -> None:
     assert names(status(world, b"pending")) == []
     assert (greeter(world).generation, greeter(world).status) == (1, b"pending")
     assert greeter(world).version == world.state.position
+
+
+def test_labels_alone_raise_no_generation_and_are_recorded_once() -> None:
+    world = World()
+    one, two = (("tier", "web"),), (("team", "blue"), ("tier", "web"))
+    first = r.PutResource(**WHO, spec=b"one", labels=one)
+    assert names(world.do(first)) == ["ResourcePut", "ResourceLabelled"]
+    assert greeter(world).version == world.state.position
+    assert names(world.do(first)) == []
+    again = r.PutResource(**WHO, spec=b"one", labels=two[::-1], annotations=(("note", "x"),))
+    assert names(world.do(again)) == ["ResourceLabelled"]
+    assert (greeter(world).generation, greeter(world).labels) == (1, two)
+    assert greeter(world).annotations == (("note", "x"),)
+    assert greeter(world).version == world.state.position
+    assert names(put(world, b"two")) == ["ResourcePut", "ResourceLabelled"]
+    assert greeter(world).labels == greeter(world).annotations == ()
+    large = r.PutResource(**WHO, spec=b"two", annotations=(("note", "x" * MARKS_BYTES_MAX),))
+    assert refusal(world.do(large)) is Reason.TOO_LARGE
+    assert world.troubles() == ()
 
 
 def test_who_has_not_seen_the_last_change_changes_nothing() -> None:
@@ -160,6 +185,7 @@ LIES: dict[str, tuple[str, e.AnyEvent]] = {
     "a generation that was left out": ("R2", e.ResourcePut(**WHO, generation=3, spec=b"two")),
     "a generation that says the same": ("R2", e.ResourcePut(**WHO, generation=2, spec=b"one")),
     "a status that says the same": ("R2", e.ResourceStatusPut(**WHO, status=b"")),
+    "labels that say the same": ("R2", e.ResourceLabelled(**WHO, labels=(), annotations=())),
     "one that goes and is wanted": ("R3", e.ResourceRemoved(**WHO)),
 }
 

@@ -213,6 +213,7 @@ OTHER_EVENTS: dict[type[e.Event], Callable[[Stage], e.Event]] = {
         next_wall=Instant(3)),
     e.ResourcePut: lambda _: e.ResourcePut(kind="k", name="n", generation=2, spec=b""),
     e.ResourceStatusPut: lambda _: e.ResourceStatusPut(kind="k", name="n", status=b""),
+    e.ResourceLabelled: lambda _: e.ResourceLabelled(kind="k", name="n", labels=(), annotations=()),
     e.ResourceFinalizersSet: lambda _: e.ResourceFinalizersSet(kind="k", name="n", finalizers=()),
     e.ResourceDeletionMarked: lambda _: e.ResourceDeletionMarked(kind="k", name="n"),
     e.ResourceRemoved: lambda _: e.ResourceRemoved(kind="k", name="n"),

@@ -113,6 +113,13 @@ def test_a_new_generation_is_asked_about_anew_and_hears_no_old_answer() -> None:
     assert asked(server.prometheus, changed) == {"replicas": 5}
 
 
+def test_one_that_took_the_name_of_another_hears_nothing_of_what_that_was_told() -> None:
+    server, resource = Server(), a_runtime(Nfr(analyzer=ASKED))
+    asked(server.prometheus, resource)
+    server.answer("a", an_answer("9"))
+    assert asked(server.prometheus, replace(resource, created_at=Instant(NOW))) == {}
+
+
 def test_a_problem_is_complained_of_once_and_what_was_heard_stays() -> None:
     server, resource = Server(), a_runtime(Nfr(analyzer=ASKED))
     for turn in range(3):

@@ -7,15 +7,8 @@ from msgspec.structs import replace
 
 from holdfast.core.ids import Instant
 from holdfast.runtimes.actions import EmitEvent, Enforce, EnforcementOutcome, NfrJudgement
-from holdfast.runtimes.nfr import (
-    FAILURES_MOST,
-    HELD_RECHECK_MS,
-    advice_for,
-    declared_of,
-    event_of,
-    judge,
-    rules_of,
-)
+from holdfast.runtimes.judgement import FAILURES_MOST, HELD_RECHECK_MS, event_of
+from holdfast.runtimes.nfr import advice_for, declared_of, judge, rules_of
 from holdfast.runtimes.observed import ManagedKind, Observed, Unknown
 from holdfast.runtimes.resource import Resource
 from holdfast.runtimes.spec import (
@@ -106,8 +99,8 @@ def test_each_function_follows_its_own_recommendation_else_that_of_all() -> None
     resource = a_runtime(ENFORCE, HELLO, BYE, nfr_recommendations=given, stability=held)
     targets = {found.function_key: found.target for found in enforces(judged(resource))}
     assert targets == {"hello": 3, "bye": 2}
-    assert advice_for(resource.status, REPLICAS, "bye") == advice(2)
-    assert advice_for(Status(), REPLICAS, "bye") is None
+    assert advice_for(resource.status, "replicas/bye", REPLICAS) == advice(2)
+    assert advice_for(Status(), "replicas/bye", REPLICAS) is None
 
 
 @pytest.mark.parametrize("mode", ["off", "observe"])

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.runtimes.observed import Child, Known, Listing, ManagedKind, Observed, Unknown
-from holdfast.runtimes.paths import PATHS, Way, failure_of, way_of
+from holdfast.runtimes.paths import PATHS, Way, Ways, failure_of
 from holdfast.runtimes.status import ApplyCode
 
 ALL = tuple(path.kind for path in PATHS)
@@ -39,28 +39,28 @@ DEPLOYMENT = Known((a_child(ManagedKind.DEPLOYMENT),))
 def test_002_101_102_103_an_autoscaler_goes_before_knative_and_that_before_a_deployment(
     listings: dict[str, Listing], field: str
 ) -> None:
-    way = way_of(seen(**listings), ALL, "hello")
+    way = Ways(seen(**listings)).of(ALL, "hello")
     assert isinstance(way, Way)
     assert way.path.field == field
 
 
 def test_only_kinds_the_workload_has_are_ways_to_it() -> None:
     kinds = (ManagedKind.DEPLOYMENT, ManagedKind.SERVICE)
-    way = way_of(seen(HPA=Unknown("no"), DEPLOYMENT=DEPLOYMENT), kinds, "hello")
+    way = Ways(seen(HPA=Unknown("no"), DEPLOYMENT=DEPLOYMENT)).of(kinds, "hello")
     assert isinstance(way, Way)
     assert way.path.kind is ManagedKind.DEPLOYMENT
 
 
 def test_what_was_not_seen_is_not_passed_over() -> None:
     observed = seen(HPA=Unknown("timed out"), DEPLOYMENT=DEPLOYMENT)
-    assert way_of(observed, ALL, "hello") == Unknown("timed out")
+    assert Ways(observed).of(ALL, "hello") == Unknown("timed out")
 
 
 def test_a_child_of_another_function_or_on_its_way_out_is_no_way() -> None:
     other = Known((a_child(ManagedKind.DEPLOYMENT, key="bye"),))
     leaving = Known((a_child(ManagedKind.DEPLOYMENT, is_deleting=True),))
-    assert way_of(seen(DEPLOYMENT=other), ALL, "hello") is None
-    assert way_of(seen(DEPLOYMENT=leaving), ALL, "hello") is None
+    assert Ways(seen(DEPLOYMENT=other)).of(ALL, "hello") is None
+    assert Ways(seen(DEPLOYMENT=leaving)).of(ALL, "hello") is None
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,16 @@ import gc
 import pytest
 
 from holdfast.core import commands as c
-from holdfast.core.ids import Position, WorkerId
+from holdfast.core.ids import JobId, Position, WorkerId
 from holdfast.core.placing import Constraint
-from holdfast.scheduler.plan import LONGEST_RUN, RUN_MS, run_length
+from holdfast.scheduler.plan import (
+    LONGEST_RUN,
+    MOST_JOBS,
+    RUN_BYTES,
+    RUN_MS,
+    fitting,
+    run_length,
+)
 from holdfast.scheduler.proposals import Pick
 from holdfast.testing.floor import Floor, a_machine
 
@@ -24,6 +31,21 @@ def test_a_run_is_one_task_until_known_then_about_fifty_milliseconds_of_work() -
     assert run_length(RUN_MS * 1_000) == 1
     assert run_length(RUN_MS * 1_000 // 2) == 2
     assert run_length(RUN_MS * 1_000 // 2 + 1) == 1
+
+
+def test_a_run_is_shorter_where_its_payloads_are_large_or_its_jobs_are_of_one_task() -> None:
+    floor = Floor(w=a_machine())
+    floor.submit("map", LONGEST_RUN)
+    floor.submit("single")
+    large, single = (floor.world.state.jobs[JobId(name)] for name in ("map", "single"))
+    assert fitting(large, LONGEST_RUN) == LONGEST_RUN
+    large.payloads = [bytes(RUN_BYTES // 4)] * LONGEST_RUN
+    assert fitting(large, LONGEST_RUN) == 4
+    large.payloads = [bytes(2 * RUN_BYTES)] * LONGEST_RUN
+    assert fitting(large, 2) == 1
+    large.payloads, large.shared = None, bytes(RUN_BYTES // 8)
+    assert fitting(large, LONGEST_RUN) == 8
+    assert fitting(single, LONGEST_RUN) == MOST_JOBS
 
 
 def test_tasks_are_dealt_out_evenly_to_the_free_slots() -> None:

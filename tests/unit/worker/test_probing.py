@@ -107,11 +107,10 @@ def test_what_is_there_is_read_however_its_end_is_told(said: bytes) -> None:
     assert content == b"a 1\n"
 
 
-def test_more_than_anybody_needs_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "BODY_BYTES_MAX", 1_000)
+def test_more_than_anybody_needs_is_not_read() -> None:
     said = saying(b"HTTP/1.0 200 OK\r\n\r\n", b"x" * 200_000)
     with pytest.raises(Unwell, match=r"^http /metrics: the answer is longer than 1000 bytes$"):
-        asked(said, lambda port: read_http(HERE, port, "/metrics", LONG_MS))
+        asked(said, lambda port: read_http(HERE, port, "/metrics", LONG_MS, bytes_max=1_000))
 
 
 def test_a_port_that_takes_connections_is_enough_for_tcp() -> None:

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Sample
 from holdfast.wire.service import ServicePlan
+from holdfast.wire.servicing import servicing_problem
 from holdfast.worker.replica import Replica
 from holdfast.worker.sampling import Meter
 
@@ -95,3 +96,20 @@ def test_nothing_is_asked_where_it_was_not_ordered_or_nothing_is_offered() -> No
     with offering() as port:
         for found in (sampled(port, 2, scrape=False), sampled(port, 2, metrics="")):
             assert [(each.requests_per_s, each.problem) for each in found] == [(None, "")] * 2
+
+
+def test_numbers_that_nobody_can_believe_are_a_problem_of_this_replica_alone() -> None:
+    small, huge = "http_requests_total 1\n", 'http_requests_total{a="1"} 1.7e308\n'
+    with offering(small, huge * 3, small) as port:
+        _, strange, _ = sampled(port, 3)
+    assert strange.requests_per_s is None
+    assert strange.problem == "metrics: they are no numbers of requests"
+    # An exchange that says what cannot be is refused whole, and with it all that runs here.
+    assert servicing_problem((), (strange,)) == ""
+
+
+def test_a_problem_that_takes_long_to_tell_is_cut() -> None:
+    with offering() as port:
+        (sample,) = sampled(port, 1, metrics="/" + "long" * 2_000)
+    assert sample.problem.startswith("metrics: http /long")
+    assert servicing_problem((), (sample,)) == ""

@@ -9,10 +9,10 @@ ONE, TWO = LeaseId(1), LeaseId(2)
 
 def told(book: ServiceBook, *, everything: bool = False, now_ms: int = 0) -> Exchange:
     """The exchange in which the book says what it has to say."""
-    news, samples = book.tell(now_ms, everything=everything)
+    news, samples, partitions = book.tell(now_ms, everything=everything)
     return Exchange(
         WorkerId("w"), 1, 1, 0, Capacity(1, 0, 0, 0), (), (), (), (), (), 0, False,
-        services=news, samples=samples,
+        services=news, samples=samples, partitions=partitions,
     )  # fmt: skip
 
 

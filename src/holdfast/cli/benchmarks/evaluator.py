@@ -1,4 +1,5 @@
-"""What one look at a class runtime costs: ten functions and a data grid, all up, or all gone.
+"""What one look at a class runtime costs: ten functions and a data grid, all up, all gone, or each
+with a recommendation that is carried out already or still waits.
 
 Processor time, the best of several stretches: a busy machine makes a pure function no slower, only
 its clock.
@@ -19,11 +20,19 @@ from holdfast.runtimes.manifest import ClassRuntime, decode
 from holdfast.runtimes.observed import Child, Known, ManagedKind, Observed
 from holdfast.runtimes.reduce import reduce
 from holdfast.runtimes.resource import API_VERSION, FINALIZER, KIND, Resource
-from holdfast.runtimes.status import ApplyCode, ApplyResult, Phase, Status
+from holdfast.runtimes.status import (
+    ApplyCode,
+    ApplyResult,
+    Phase,
+    Recommendation,
+    Status,
+    target_key,
+)
 from holdfast.runtimes.templates import TEMPLATES
 from holdfast.runtimes.workload import Workload
 
 FUNCTIONS = 10
+REPLICAS = 2
 STRETCHES = 5
 NOW = Instant(10_000_000)
 BEGAN = Instant(9_000_000)
@@ -41,13 +50,28 @@ def run(size: int, folder: Path) -> Values:
     output = evaluate(up)
     if output.phase is not Phase.AVAILABLE or evaluate(gone).phase is not Phase.PROGRESSING:
         raise RowFailed(f"a runtime with all of it up is {output.phase}")
+    advised, waiting = _advised(up, REPLICAS), _advised(up, REPLICAS + 1)
     status = reduce(resource.status, output, now=NOW)
     return {
         "up": _microseconds(lambda: evaluate(up), size),
         "gone": _microseconds(lambda: evaluate(gone), size),
+        "advised": _microseconds(lambda: evaluate(advised), size),
+        "waiting": _microseconds(lambda: evaluate(waiting), size),
         "render": _microseconds(lambda: descriptor.render(resource), size),
         "reduce": _microseconds(lambda: reduce(status, output, now=NOW), size),
     }
+
+
+def _advised(given: EvalInput, value: int) -> EvalInput:
+    """The same, with a recommendation for each function that was looked at before."""
+    advice = Recommendation(value=value, observed_at=NOW, generation=1, basis="throughput")
+    told = {target_key("replicas", f"f{n}"): advice for n in range(FUNCTIONS)}
+    status = replace(given.resource.status, nfr_recommendations=told)
+    advised = replace(given, resource=replace(given.resource, status=status))
+    status = reduce(status, evaluate(advised), now=NOW)
+    if len(status.stability) != FUNCTIONS:
+        raise RowFailed("a recommendation was not looked at")
+    return replace(advised, resource=replace(given.resource, status=status))
 
 
 def _microseconds(look: Callable[[], object], times: int) -> float:
@@ -62,7 +86,7 @@ def _microseconds(look: Callable[[], object], times: int) -> float:
 
 def _resource() -> Resource:
     component = {"command": ["python3", "-m", "http.server", "$PORT"], "health": {"path": "/"}}
-    functions = [{"key": f"f{n}", "replicas": 2, **component} for n in range(FUNCTIONS)]
+    functions = [{"key": f"f{n}", "replicas": REPLICAS, **component} for n in range(FUNCTIONS)]
     nfr = {"mode": "enforce", "maxReplicas": 5}
     spec = {"template": "edge", "functions": functions, "odgm": component, "nfr": nfr}
     runtime = decode(
@@ -106,6 +130,8 @@ ROW = Row(
     figures=(
         Figure("up", "all of it up", "µs", at_most(100)),
         Figure("gone", "all of it gone", "µs", at_most(100)),
+        Figure("advised", "all of it up, with a recommendation for each", "µs", at_most(100)),
+        Figure("waiting", "the same, and each waits to be carried out", "µs", at_most(100)),
         Figure("render", "what should be there, made anew", "µs"),
         Figure("reduce", "the status, nothing new", "µs"),
     ),

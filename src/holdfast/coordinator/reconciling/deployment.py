@@ -11,14 +11,15 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.decide.wishes import spec_problem
-from holdfast.core.placing import Placing, constraint_of
+from holdfast.core.ids import WorkerId
+from holdfast.core.placing import WORKER, Constraint, Placing, constraint_of
 from holdfast.core.resource import Resource
 from holdfast.core.spec import JobSpec, ServicePolicy
 from holdfast.runtimes.resource import COMPONENT_LABEL, FUNCTION_LABEL, OWNER_LABEL, REVISION_LABEL
 from holdfast.runtimes.status import RolloutProgress
-from holdfast.runtimes.workload import Probe, Workload
+from holdfast.runtimes.workload import PartitionCheck, Probe, Workload
 from holdfast.runtimes.written import read, spell
-from holdfast.wire.service import SERVICE, ServicePlan, encode_plan, plan_problem
+from holdfast.wire.service import HTTP, SERVICE, ServicePlan, encode_plan, plan_problem
 from holdfast.wire.service import Probe as PlannedProbe
 
 KIND: Final = "Deployment"
@@ -79,8 +80,17 @@ def label_of(spec: JobSpec, label: str) -> str:
     return next((value for key, value in spec.labels if key == label), "")
 
 
-def job_spec(workload: Workload) -> JobSpec:
-    """The job whose tasks are the replicas of this workload, in this revision."""
+def bound_to(spec: JobSpec) -> WorkerId:
+    """The worker that a service may only run on; empty where it is bound to none."""
+    for wish in spec.placing.constraints:
+        if wish.attribute == WORKER and wish.operator == "eq":
+            return WorkerId(wish.values[0])
+    return WorkerId("")
+
+
+def job_spec(workload: Workload, worker: str = "") -> JobSpec:
+    """The job whose tasks are the replicas of this workload, in this revision; with `worker` on
+    that one alone."""
     restarts = workload.restarts
     return JobSpec(
         name=workload.name,
@@ -91,7 +101,10 @@ def job_spec(workload: Workload) -> JobSpec:
         gpus=workload.gpus,
         labels=tuple((label, workload.labels.get(label, "")) for label in LABELS),
         placing=Placing(
-            constraints=tuple(constraint_of(text) for text in workload.constraints),
+            constraints=(
+                *map(constraint_of, workload.constraints),
+                *([Constraint(WORKER, "eq", (worker,))] if worker else []),
+            ),
             spread=workload.spread,
         ),
         service=ServicePolicy(
@@ -121,6 +134,7 @@ def plan_for(workload: Workload) -> ServicePlan:
         metrics=workload.metrics_path,
         metrics_port=workload.metrics_port,
         grace_ms=workload.grace_ms,
+        partitions=_asked_partitions(workload.partition_check),
     )
 
 
@@ -132,6 +146,18 @@ def workload_problem(workload: Workload) -> str:
         return f"{workload.name}: placement.constraints: {error}"
     told = spec_problem(spec) or plan_problem(plan_for(workload))
     return f"{workload.name}: {told}" if told else ""
+
+
+def _asked_partitions(check: PartitionCheck | None) -> PlannedProbe | None:
+    if check is None:
+        return None
+    return PlannedProbe(
+        kind=HTTP,
+        path=check.path,
+        port=check.port,
+        period_ms=check.period_ms,
+        timeout_ms=check.timeout_ms,
+    )
 
 
 def _planned(probe: Probe | None) -> PlannedProbe | None:

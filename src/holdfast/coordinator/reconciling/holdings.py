@@ -158,6 +158,7 @@ TELLING: Final = frozenset(command.__name__ for command in FIRST)
 RESOURCE_EVENTS: Final = frozenset(
     {
         e.ResourcePut,
+        e.ResourceLabelled,
         e.ResourceStatusPut,
         e.ResourceFinalizersSet,
         e.ResourceDeletionMarked,

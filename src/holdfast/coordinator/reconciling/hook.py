@@ -11,9 +11,11 @@ from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.exchanges import Exchanges
 from holdfast.coordinator.reconciling.analyzers import WorkersMeasured
 from holdfast.coordinator.reconciling.crashes import Crashes
+from holdfast.coordinator.reconciling.grids import Grids
 from holdfast.coordinator.reconciling.holdings import Holdings
 from holdfast.coordinator.reconciling.leaving import Leaving
 from holdfast.coordinator.reconciling.loads import Loads
+from holdfast.coordinator.reconciling.sites import Sites
 from holdfast.coordinator.reconciling.store import LocalStore
 from holdfast.coordinator.reconciling.substrate import LocalSubstrate
 from holdfast.coordinator.reconciling.tending import Tender
@@ -50,12 +52,13 @@ class Reconciling:
         state, servicing = coordinator.state, exchanges.servicing
         self._holdings = Holdings(state)
         self._tender = Tender(
-            coordinator, self._holdings, servicing, Leaving(state, exchanges.registry)
-        )
+            coordinator, self._holdings, servicing, Leaving(state, exchanges.registry),
+            Sites(state, exchanges.registry),
+        )  # fmt: skip
         self.happenings = Happenings()
         substrate = LocalSubstrate(
             coordinator, self._holdings, self._tender, Crashes(read), Loads(state, servicing),
-            descriptors,
+            Grids(servicing), descriptors,
         )  # fmt: skip
         analyzers: dict[str, Analyzer] = {
             "static": Static(),

@@ -5,8 +5,18 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from holdfast.coordinator.reconciling.deployment import label_of
-from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, LeaseId, Position, task_name
+from holdfast.coordinator.reconciling.deployment import bound_to, label_of
+from holdfast.core.ids import (
+    NEVER,
+    NOWHERE,
+    Index,
+    Instant,
+    JobId,
+    LeaseId,
+    Position,
+    WorkerId,
+    task_name,
+)
 from holdfast.core.job import Job, state_of
 from holdfast.core.service import Replica as Fared
 from holdfast.core.task import TaskState
@@ -41,7 +51,7 @@ class Standings(Protocol):
 
 class Stood(Struct, frozen=True, kw_only=True, gc=False):
     """One replica. `ended` is where its last end is recorded; `whole_at` when its budget will be
-    whole again."""
+    whole again. `worker` is the one it may only run on, if its job is bound to one."""
 
     job_id: JobId
     index: Index
@@ -54,6 +64,7 @@ class Stood(Struct, frozen=True, kw_only=True, gc=False):
     whole_at: Instant
     ended: Position
     problem: str
+    worker: WorkerId
 
     @property
     def name(self) -> str:
@@ -130,6 +141,7 @@ def _replica(
         whole_at=NEVER if fared is None else fared.whole_at,
         ended=task.previous if task is not None else _end_of(job, index),
         problem="" if is_ready else _problem(state, told, task is not None),
+        worker=bound_to(job.spec),
     )
 
 
@@ -137,6 +149,8 @@ def _end_of(job: Job, index: Index) -> Position:
     """Where a replica without a record of its own ended last."""
     return Position(job.ends[index]) if job.ends and index < len(job.ends) else NOWHERE
 
+
+NO_WORKER: Final = "it waits for a worker"
 
 WAITS: Final = {
     TaskState.LEASED: "it is being started",
@@ -147,5 +161,5 @@ WAITS: Final = {
 def _problem(state: TaskState, told: Told | None, has_past: bool) -> str:
     if state is TaskState.RUNNING:
         return "nothing was heard of it yet" if told is None else told.told
-    waits = "it waits to be started again" if has_past else "it waits for a worker"
+    waits = "it waits to be started again" if has_past else NO_WORKER
     return WAITS.get(state, waits)

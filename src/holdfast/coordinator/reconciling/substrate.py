@@ -20,9 +20,10 @@ from holdfast.coordinator.reconciling.deployment import (
     memory_of,
     workload_problem,
 )
+from holdfast.coordinator.reconciling.grids import NOT_ASKED, Grids
 from holdfast.coordinator.reconciling.holdings import Holdings
 from holdfast.coordinator.reconciling.loads import Loads
-from holdfast.coordinator.reconciling.replicas import Stood
+from holdfast.coordinator.reconciling.replicas import NO_WORKER, Stood
 from holdfast.coordinator.reconciling.tending import Tended, Tender, done
 from holdfast.core import commands as c
 from holdfast.core import commands_resources as r
@@ -46,6 +47,7 @@ from holdfast.runtimes.observed import (
     Observed,
     Unknown,
 )
+from holdfast.runtimes.partitions import Picture
 from holdfast.runtimes.passing import enforcement_of
 from holdfast.runtimes.ports import DONE, Deed, Outcome
 from holdfast.runtimes.reduce import apply_enforcement
@@ -77,6 +79,7 @@ class LocalSubstrate:
         tender: Tender,
         crashes: Crashes,
         loads: Loads,
+        grids: Grids,
         descriptors: Mapping[str, TemplateDescriptor],
     ) -> None:
         self._coordinator = coordinator
@@ -85,6 +88,7 @@ class LocalSubstrate:
         self._tender = tender
         self._crashes = crashes
         self._loads = loads
+        self._grids = grids
         self._descriptors = descriptors
 
     # --- seeing ---------------------------------------------------------------------------------
@@ -94,10 +98,10 @@ class LocalSubstrate:
         children: dict[ManagedKind, list[Child]] = {
             kind: [] for kind in self._descriptors[resource.spec.template].managed
         }
-        replicas: list[Stood] = []
+        tended: list[Tended] = []
         try:
             for name in self._holdings.names(resource.name):
-                for child in self._children(resource.name, name, now, replicas):
+                for child in self._children(resource.name, name, now, tended):
                     children.setdefault(child.kind, []).append(child)
         except UNREADABLE as error:
             # Written by a version that knows more than this one: nothing is known of it here.
@@ -106,14 +110,25 @@ class LocalSubstrate:
         listings: dict[ManagedKind, Listing] = {
             kind: Known(tuple(found)) for kind, found in children.items()
         }
-        load_percent, memory_percent = self._loads.shares(replicas)
+        load_percent, memory_percent = self._loads.shares(
+            replica for each in tended for replica in each.replicas
+        )
+        picture = self._picture(tended, now)
         told(
             Observed(
                 children=listings,
+                partitions=picture.partitions,
+                telling=picture.telling,
                 load_percent=load_percent,
                 memory_usage_percent=memory_percent,
             )
         )
+
+    def _picture(self, tended: Iterable[Tended], now: Instant) -> Picture:
+        for found in tended:
+            if found.workload.component == ODGM:
+                return self._grids.seen(found.workload, found.replicas, now)
+        return NOT_ASKED
 
     def routers(self, resource: Resource) -> tuple[Router, ...]:
         endpoints = self._state.endpoints
@@ -132,13 +147,13 @@ class LocalSubstrate:
         )
 
     def _children(
-        self, owner: str, name: str, now: Instant, replicas: list[Stood]
+        self, owner: str, name: str, now: Instant, tended: list[Tended]
     ) -> Iterator[Child]:
         found = self._tender.look(name, now)
         if found is None:
             yield from self._rest(owner, name)
             return
-        replicas += found.replicas
+        tended.append(found)
         workload = found.workload
         kind, service = KINDS.get(workload.component, FUNCTION_KINDS)
         yield self._deployment(owner, found, kind, now)
@@ -184,9 +199,20 @@ class LocalSubstrate:
             updated=updated,
             ready=sum(each.is_ready for each in replicas),
             crash=self._crash(new),
-            problems=_problems(replicas),
+            problems=self._problems(found),
             rollout=found.round(0, now).progress if is_rolling else None,
+            leaving=self._tender.leaving.count(workload.name),
         )
+
+    def _problems(self, found: Tended) -> tuple[str, ...]:
+        """Why they are not ready, each reason once."""
+        told = dict.fromkeys(each.problem for each in found.replicas if each.problem)
+        if found.workload.replicas > len(found.replicas) and found.site.problem:
+            told[found.site.problem] = None
+        if NO_WORKER in told and found.site.worker:
+            lacking = found.site.problem or self._tender.sites.lacking(found.site.worker)
+            told = {lacking if text == NO_WORKER and lacking else text: None for text in told}
+        return tuple(told)[:PROBLEMS_MOST]
 
     def _crash(self, replicas: Iterable[Stood]) -> Crash | None:
         """The replica that fared worst of those that are down, or have only just come back."""
@@ -258,9 +284,3 @@ class LocalSubstrate:
         if not isinstance(decision, Refused):
             return DONE
         return Outcome(CODES.get(decision.code, ApplyCode.FAILED), decision.message)
-
-
-def _problems(replicas: Iterable[Stood]) -> tuple[str, ...]:
-    """Why they are not ready, each reason once."""
-    told = dict.fromkeys(each.problem for each in replicas if each.problem)
-    return tuple(told)[:PROBLEMS_MOST]

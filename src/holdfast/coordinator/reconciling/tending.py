@@ -8,11 +8,14 @@ the log never happened, and one that is shows in the very next look.
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.lines import say
 from holdfast.coordinator.reconciling.deployment import (
     KIND,
     Memory,
+    bound_to,
     encode_memory,
     job_spec,
     label_of,
@@ -23,6 +26,7 @@ from holdfast.coordinator.reconciling.deployment import (
 from holdfast.coordinator.reconciling.holdings import Holdings
 from holdfast.coordinator.reconciling.leaving import LOOK_MS, Leaving
 from holdfast.coordinator.reconciling.replicas import Stood, as_rolled, stood
+from holdfast.coordinator.reconciling.sites import ANYWHERE, SEEK_MS, Site, Sites
 from holdfast.coordinator.servicing import Servicing
 from holdfast.core import commands as c
 from holdfast.core import commands_resources as r
@@ -41,12 +45,16 @@ from holdfast.runtimes.workload import Workload
 
 ACTOR: Final = "runtimes"
 
+HELD: Final = frozenset({TaskState.LEASED, TaskState.RUNNING})
+
 LOOKS_A_STEP: Final = 10
 """So many deployments are looked at, and others have their turn."""
 
 
 class Tended:
-    """A deployment, what it should be, and its replicas."""
+    """A deployment, what it should be, and its replicas. `strays` are those that wait for a worker
+    which all of the runtime has left; one that still runs elsewhere is replaced like one of an
+    older revision."""
 
     def __init__(
         self,
@@ -54,12 +62,26 @@ class Tended:
         workload: Workload,
         jobs: list[Job],
         replicas: tuple[Stood, ...],
+        site: Site,
     ) -> None:
         self.resource = resource
+        self.site = site
         self.workload = workload
         self.memory: Memory = memory_of(resource)
         self.jobs = jobs
-        self.replicas = replicas
+        away = [each for each in replicas if site.worker and each.worker != site.worker]
+        self.strays = tuple(each for each in away if each.state not in HELD)
+        self.replicas = tuple(
+            replace(each, revision="") if each in away else each
+            for each in replicas
+            if each not in self.strays
+        ) if away else replicas
+
+    @property
+    def is_adrift(self) -> bool:
+        """Whether the worker that it waits for may be gone, or another come: no event says so."""
+        waits = any(each.state is TaskState.WAITING for each in self.replicas)
+        return bool(self.site.problem) or (bool(self.site.worker) and waits)
 
     def round(self, leaving: int, now: Instant) -> Round:
         return next_round(
@@ -79,7 +101,9 @@ class Tender:
         holdings: Holdings,
         servicing: Servicing,
         leaving: Leaving,
+        sites: Sites,
     ) -> None:
+        self.sites = sites
         self.queue = WorkQueue()
         self.leaving = leaving
         self._coordinator = coordinator
@@ -115,7 +139,16 @@ class Tender:
             return None
         jobs = self._holdings.jobs(name)
         replicas = stood(jobs, self._servicing, now)
-        return Tended(resource, self._workload(resource), jobs, replicas)
+        workload = self._workload(resource)
+        site = self._site(name) if workload.workers_most == 1 else ANYWHERE
+        return Tended(resource, workload, jobs, replicas, site)
+
+    def _site(self, name: str) -> Site:
+        """Where all of the runtime goes that this deployment is of."""
+        siblings = tuple(self._holdings.names(self._holdings.owner(name)))
+        jobs = [job for each in siblings for job in self._holdings.jobs(each)]
+        told = (self._state.resources.get((KIND, each)) for each in siblings)
+        return self.sites.of(jobs, [self._workload(each) for each in told if each is not None])
 
     def _workload(self, resource: Resource) -> Workload:
         """What it was told to be, read once for each time it was told."""
@@ -132,14 +165,17 @@ class Tender:
         if (RUNTIME, self._holdings.owner(name)) not in self._state.resources:
             # Whoever wanted it is gone: it goes as well.
             return self._did(r.MarkResourceDeleted(kind=KIND, name=name))
+        is_well = all(self._did(command) for command in stops_of(found.strays))
         told = found.round(self.leaving.count(name), now)
-        is_well = self._revive(found, name, now) and self._carry_out(found, told, name)
+        is_well = is_well and self._revive(found, name, now) and self._carry_out(found, told, name)
         if is_well and found.workload.rollout.steps:
             is_well = self._remember(found, told.progress)
         if told.wake_after_ms is not None:
             self.queue.add_at(name, Instant(now + told.wake_after_ms))
         if self.leaving.count(name):
             self.queue.add_at(name, Instant(now + LOOK_MS))
+        if found.is_adrift:
+            self.queue.add_at(name, Instant(now + SEEK_MS))
         if is_well and found.memory.is_scraped:
             for job in self._holdings.jobs(name):
                 if not self._servicing.is_scraped(job.job_id):
@@ -184,7 +220,8 @@ class Tender:
         if stopped:
             self.leaving.note(name, stopped)
         is_well = all(self._did(command) for command in stops_of(stopped))
-        if is_well and told.start:
+        # Who has nowhere to go waits without a place of its own.
+        if is_well and told.start and not found.site.problem:
             is_well = self._did(self._start_of(found, told.start))
         if not is_well:
             return False
@@ -201,14 +238,17 @@ class Tender:
         return [
             job
             for job in found.jobs
-            if not job.sealed and label_of(job.spec, REVISION_LABEL) == wanted
+            if not job.sealed
+            and label_of(job.spec, REVISION_LABEL) == wanted
+            and bound_to(job.spec) == found.site.worker
         ][:1]
 
     def _start_of(self, found: Tended, count: int) -> c.Command:
         items = (plan_of(found.workload),) * count
         for job in self._open(found):
             return c.AddTasks(job_id=job.job_id, first=job.count, items=items)
-        return c.SubmitJob(spec=job_spec(found.workload), items=items, sealed=False)
+        spec = job_spec(found.workload, found.site.worker)
+        return c.SubmitJob(spec=spec, items=items, sealed=False)
 
     def _remember(self, found: Tended, progress: RolloutProgress) -> bool:
         """Where a rollout in steps stands. Only what the next round needs is written down."""

@@ -7,10 +7,13 @@ from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Instant, Position
 from holdfast.core.resource import (
     FINALIZERS_MAX,
+    MARKS_BYTES_MAX,
     RESOURCES_MAX,
     SPEC_BYTES_MAX,
     STATUS_BYTES_MAX,
+    Pairs,
     Resource,
+    marks_size,
     resource_id,
 )
 from holdfast.core.state import State
@@ -31,17 +34,21 @@ def put(state: State, command: r.PutResource, now: Instant) -> Decision:
         return conflict
     if len(command.spec) > SPEC_BYTES_MAX:
         return _too_large("spec", len(command.spec), SPEC_BYTES_MAX)
+    size = marks_size(command.labels, command.annotations)
+    if size > MARKS_BYTES_MAX:
+        return _too_large("set of labels and annotations", size, MARKS_BYTES_MAX)
     if known is None:
         if len(state.resources) >= RESOURCES_MAX:
             told = f"there are {RESOURCES_MAX} resources already; delete some of them first"
             return Refused(Reason.TOO_LARGE, told)
-        return _changed(state, _declared(command, 1))
+        return _changed(state, _declared(command, 1), *_labelled(command, None))
     if known.deleted_at != NEVER:
         told = f"{called} is being deleted; it can be declared again when it is gone"
         return Refused(Reason.CONFLICT, told)
-    if known.spec == command.spec:
-        return Accepted((), known.version)
-    return _changed(state, _declared(command, known.generation + 1))
+    events = _labelled(command, known)
+    if known.spec != command.spec:
+        events.insert(0, _declared(command, known.generation + 1))
+    return _changed(state, *events) if events else Accepted((), known.version)
 
 
 def put_status(state: State, command: r.PutResourceStatus, now: Instant) -> Decision:
@@ -96,6 +103,21 @@ def _declared(command: r.PutResource, generation: int) -> e.AnyEvent:
     return e.ResourcePut(
         kind=command.kind, name=command.name, generation=generation, spec=command.spec
     )
+
+
+def _labelled(command: r.PutResource, known: Resource | None) -> list[e.AnyEvent]:
+    labels, annotations = _sorted(command.labels), _sorted(command.annotations)
+    if (labels, annotations) == (((), ()) if known is None else (known.labels, known.annotations)):
+        return []
+    return [
+        e.ResourceLabelled(
+            kind=command.kind, name=command.name, labels=labels, annotations=annotations
+        )
+    ]
+
+
+def _sorted(pairs: Pairs) -> Pairs:
+    return tuple(sorted(dict(pairs).items()))
 
 
 def _changed(state: State, *events: e.AnyEvent) -> Accepted:

@@ -1,10 +1,12 @@
 """Runtimes on a real coordinator, with workers played by hand."""
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core import commands as c
 from holdfast.core import commands_resources as r
 from holdfast.core.task import TaskState
+from holdfast.runtimes.manifest import ClassRuntime, decode, encode
 from holdfast.runtimes.status import Status
 from holdfast.testing.hosted import Hosted, function, manifest
 
@@ -222,12 +224,16 @@ def test_what_a_deleted_owner_left_behind_goes_as_well(hosted: Hosted) -> None:
 
 
 def test_what_no_worker_could_carry_out_is_told_and_harms_nobody(hosted: Hosted) -> None:
-    hosted.apply(manifest("greeter", function("hello", "serve $PORT_ADMIN")))
+    found = decode(manifest("greeter", function("hello")))
+    assert isinstance(found, ClassRuntime)
+    # As a version that looked less closely might have written it down.
+    bad = replace(found.spec, functions=(replace(found.spec.functions[0], command=("$PORT_A",)),))
+    hosted.service.do(r.PutResource(kind="ClassRuntime", name="greeter", spec=encode(bad)))
     hosted.apply(manifest("other"))
     hosted.settle()
     assert degraded_reason(hosted) == "ApplyInvalid"
     message = next(each.message for each in status(hosted).conditions if each.type == "Degraded")
-    assert "$PORT_ADMIN is no port of this service" in message
+    assert "$PORT_A is no port of this service" in message
     assert hosted.phase("other") == "available"
     hosted.apply(manifest("greeter", function("hello")))
     hosted.pass_time(3_000)

@@ -1,0 +1,139 @@
+"""Where a runtime runs: all of `dev` on one worker, `edge` over several."""
+
+from collections import Counter
+from typing import Any
+
+from holdfast.cli.runtime_texts import next_step
+from holdfast.core import commands as c
+from holdfast.core.ids import WorkerId
+from holdfast.runtimes.documents import resource_document
+from holdfast.testing.hosted import Host, Hosted, function, manifest
+
+
+def told(workers: int = 2, slots: int = 8) -> Hosted:
+    hosted = Hosted(workers, slots=slots)
+    hosted.settle()
+    return hosted
+
+
+def greeter(**spec: Any) -> dict[str, Any]:
+    odgm = {"command": ["serve"]}
+    return manifest("greeter", function("hello", replicas=3), function("bye"), odgm=odgm, **spec)
+
+
+def homes(hosted: Hosted) -> dict[str, int]:
+    """How many replicas run on which worker."""
+    return dict(Counter(hosted.host_of(lease).post.name for lease in hosted.running()))
+
+
+def message(hosted: Hosted, place: int = 0) -> str:
+    resource = hosted.read()
+    assert resource is not None
+    return resource.status.functions[place].message
+
+
+def test_all_of_a_dev_runtime_goes_to_one_worker_and_stays_there() -> None:
+    hosted = told()
+    hosted.apply(greeter())
+    hosted.settle()
+    (home,) = homes(hosted)
+    assert homes(hosted) == {home: 5}
+    # Also what is started later, restarted, or replaced.
+    hosted.apply(manifest("greeter", function("hello", replicas=5, env={"NEW": "1"})))
+    hosted.pass_time(8_000)
+    assert homes(hosted) == {home: 5}
+    victim = hosted.running()[0]
+    hosted.host_of(victim).end(victim)
+    hosted.pass_time(3_000)
+    assert homes(hosted) == {home: 5}
+    assert hosted.phase() == "available"
+
+
+def test_the_other_worker_stays_empty_when_there_is_no_room_and_the_way_out_is_told() -> None:
+    hosted = told(slots=2)
+    hosted.apply(manifest("greeter", function("hello", replicas=3)))
+    hosted.pass_time(2_000)
+    (home,) = homes(hosted)
+    assert homes(hosted) == {home: 2}
+    assert hosted.phase() == "progressing"
+    assert f"worker {home} has no room for it, its 2 slots are taken" in message(hosted)
+    assert "with more --slots, or declare template edge" in message(hosted)
+    resource = hosted.read()
+    assert resource is not None
+    shown = resource_document(resource, lambda at: "2026-01-01T00:00:00Z")
+    assert next_step(shown, "").startswith("declare `template: edge`")
+    hosted.apply(manifest("greeter", function("hello", replicas=3), template="edge"))
+    hosted.pass_time(5_000)
+    assert hosted.phase() == "available"
+    assert sorted(homes(hosted).values()) == [1, 2]
+
+
+def test_the_worker_with_room_for_most_is_chosen() -> None:
+    hosted = told(workers=1, slots=2)
+    hosted.hosts.append(Host(hosted.service, "wide", 6))
+    hosted.settle()
+    hosted.apply(greeter())
+    hosted.settle()
+    assert homes(hosted) == {"wide": 5}
+
+
+def test_when_its_worker_is_gone_all_of_it_goes_to_another() -> None:
+    hosted = told()
+    hosted.apply(greeter())
+    hosted.settle()
+    lost = hosted.host_of(hosted.running()[0])
+    hosted.hosts.remove(lost)
+    hosted.pass_time(40_000, step_ms=2_000)
+    assert hosted.phase() == "available"
+    (left,) = hosted.hosts
+    assert homes(hosted) == {left.post.name: 5}
+    # One that comes back finds nothing to do.
+    hosted.hosts.append(Host(hosted.service, lost.post.name))
+    hosted.pass_time(4_000)
+    assert homes(hosted) == {left.post.name: 5}
+    hosted.service.check()
+
+
+def test_a_worker_that_takes_no_new_work_is_left_when_nothing_runs_there() -> None:
+    hosted = told()
+    hosted.apply(manifest("greeter", function("hello")))
+    hosted.settle()
+    (home,) = homes(hosted)
+    hosted.service.do(c.CordonWorker(worker=WorkerId(home), reason="repair"))
+    hosted.apply(manifest("greeter", function("hello", replicas=2)))
+    hosted.pass_time(2_000)
+    assert homes(hosted) == {home: 1}
+    assert f"worker {home} takes no new work" in message(hosted)
+    hosted.host_of(hosted.running()[0]).end(hosted.running()[0])
+    hosted.pass_time(5_000)
+    assert hosted.phase() == "available"
+    assert home not in homes(hosted)
+
+
+def test_without_a_worker_it_says_so_and_comes_up_when_one_is_there() -> None:
+    hosted = told(workers=0)
+    hosted.apply(manifest())
+    hosted.pass_time(2_000)
+    assert "no worker is there: start one with `holdfast worker start`" in message(hosted)
+    hosted.hosts.append(Host(hosted.service, "late"))
+    hosted.pass_time(3_000)
+    assert hosted.phase() == "available"
+    assert homes(hosted) == {"late": 2}
+
+
+def test_what_no_single_worker_can_be_is_told() -> None:
+    hosted = told()
+    apart = [
+        function(zone, placement={"constraints": [f"zone == {zone}"]}) for zone in ("eu", "us")
+    ]
+    hosted.apply(manifest("greeter", *apart))
+    hosted.pass_time(2_000)
+    assert "no worker meets what all parts of it ask for together" in message(hosted)
+    assert not hosted.jobs()
+
+
+def test_an_edge_runtime_is_spread_over_workers() -> None:
+    hosted = told(workers=3)
+    hosted.apply(manifest("greeter", function("hello", replicas=6), template="edge"))
+    hosted.settle()
+    assert homes(hosted) == {"w0": 2, "w1": 2, "w2": 2}
