@@ -158,7 +158,13 @@ def test_two_functions_with_a_data_grid_come_up_and_a_killed_replica_comes_back(
     status = json.loads(out)["status"]
     assert {each["service"] for each in status["routers"]} >= {"greeter--bye", "greeter--hello"}
     assert status["odgm"]["ready"]
+    code, _, said = typed("runtime", "wait", "greeter", "--for=phase=degraded", "--timeout", "1ms")
+    assert code == 124
+    assert "All functions are ready. `holdfast runtime show greeter" in said
     assert typed("runtime", "delete", "greeter", "--wait", "--timeout", PATIENCE)[0] == 0
+    code, _, said = typed("runtime", "delete", "greeter")
+    assert code == 4
+    assert ". `holdfast runtime list" in said
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.asking import asking
+from holdfast.cli.asking import Asker, asking
 from holdfast.cli.options import output_option, server_options, watch_option
 from holdfast.cli.output import TABLES, View, clean, emit_list, emit_one, note
 from holdfast.cli.pairs import pairs_of
@@ -111,7 +111,7 @@ def delete(
     """Take runtimes down: all their functions end, and then they are gone."""
     deadline = Deadline(timeout)
     with asking(server, token_file) as asker:
-        told = [asker.delete("runtimes", name) for name in names]
+        told = [_deleted(asker, name) for name in names]
         lines = [f"runtime/{clean(view['name'])} {view['change']}\n" for view in told]
         emit_list(form, "runtimes", told, "".join(lines))
         if not wait:
@@ -121,6 +121,17 @@ def delete(
 
         with asker.patient() as patient:
             return wait_for(patient, list(names), DELETED, deadline)
+
+
+def _deleted(asker: Asker, name: str) -> View:
+    from holdfast.wire.http import Rejected
+
+    try:
+        return asker.delete("runtimes", name)
+    except Rejected as no:
+        if no.problem.code != "not_found":
+            raise
+        raise no_runtime(clean(name), f"at {asker.url}", asker.options) from None
 
 
 def one_of(source: Source, name: str) -> View:

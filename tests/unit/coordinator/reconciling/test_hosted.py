@@ -303,6 +303,18 @@ def test_new_replicas_that_are_not_ready_are_no_rollout_that_is_over(hosted: Hos
     assert status(hosted).functions[0].updated == 0
 
 
+def test_a_restart_takes_nobody_for_down_that_takes_no_connections(hosted: Hosted) -> None:
+    hosted.apply(manifest("greeter", function("hello", ports=[]), function("bye")))
+    hosted.settle()
+    assert hosted.phase() == "available"
+    hosted.service.crash()
+    # No worker has spoken since.
+    hosted.service.settle()
+    assert hosted.phase() == "available"
+    hosted.pass_time(1_000)
+    assert hosted.reasons() == []
+
+
 def test_one_that_is_declared_anew_begins_without_the_past_of_the_other(hosted: Hosted) -> None:
     hosted.apply(manifest())
     hosted.settle()
