@@ -28,12 +28,14 @@ from holdfast.runtimes.spec import (
     Function,
     Health,
     Odgm,
+    Restarts,
 )
 from holdfast.runtimes.status import Enforced, target_key
 from holdfast.runtimes.workload import PartitionCheck, Probe, Probes, Workload
 
 REVISION_BYTES: Final = 5
 NO_PROBES: Final = Probes()
+USUAL_RESTARTS: Final = Restarts()
 
 
 class Style(Struct, frozen=True, kw_only=True):
@@ -140,6 +142,12 @@ def _workload(
         metrics_path, metrics_port, cpus_milli, memory_bytes, gpus, constraints, spread,
         style.workers_most, grace_ms,
     )  # fmt: skip
+    restarts = declared.restarts
+    if restarts != USUAL_RESTARTS:
+        # A replica falls by the rules it was begun under: others take other replicas. What says
+        # nothing of them keeps the revision it had before they counted.
+        spans = (restarts.refill, restarts.delay, restarts.max_delay, restarts.steady)
+        revision = _digest(revision, restarts.max, *map(int, spans))
     return Workload(
         name=name,
         kinds=kinds,
@@ -169,7 +177,7 @@ def _workload(
         spread=spread,
         workers_most=style.workers_most,
         rollout=declared.rollout,
-        restarts=declared.restarts,
+        restarts=restarts,
         grace_ms=grace_ms,
     )
 
