@@ -139,10 +139,16 @@ def test_two_functions_with_a_data_grid_come_up_and_a_killed_replica_comes_back(
     assert "greeter is available" in said
     assert sorted(place.processes().values()) == ["bye", "grid", "hello", "hello"]
     victim = next(pid for pid, says in place.processes().items() if says == "bye")
+    hf = place.connect()
+    # It would be looked up again in an hour: what is seen of the kill was told.
+    ring = hf.runtimes.endpoints("greeter", "bye", refresh_s=3_600)
+    before = ring.addresses
+    assert len(before) == 1
     psutil.Process(victim).kill()
-    code, _, said = typed("runtime", "wait", "greeter", "--for=condition=Ready=False",
-                          "--timeout", PATIENCE)  # fmt: skip
-    assert code == 0, said
+    wait_until(lambda: ring.addresses != before, what="the killed one stays in the ring")
+    wait_until(lambda: len(ring.addresses) == 1, what="nobody takes its place in the ring")
+    assert ring.call(asked) == "bye"
+    hf.close()
     code, _, said = typed("runtime", "wait", "greeter", "--timeout", PATIENCE)
     assert code == 0, said
     back = place.processes()
@@ -152,7 +158,13 @@ def test_two_functions_with_a_data_grid_come_up_and_a_killed_replica_comes_back(
     status = json.loads(out)["status"]
     assert {each["service"] for each in status["routers"]} >= {"greeter--bye", "greeter--hello"}
     assert status["odgm"]["ready"]
+    code, _, said = typed("runtime", "wait", "greeter", "--for=phase=degraded", "--timeout", "1ms")
+    assert code == 124
+    assert "All functions are ready. `holdfast runtime show greeter" in said
     assert typed("runtime", "delete", "greeter", "--wait", "--timeout", PATIENCE)[0] == 0
+    code, _, said = typed("runtime", "delete", "greeter")
+    assert code == 4
+    assert ". `holdfast runtime list" in said
 
 
 @pytest.mark.slow

@@ -10,12 +10,18 @@ import msgspec
 from holdfast.api.identity import PUBLIC
 from holdfast.api.problems import CODES
 from holdfast.api.route import PREFIX, Route
+from holdfast.runtimes.manifest import Manifest
+from holdfast.runtimes.schema import manifest_parts
 from holdfast.version import VERSION
 from holdfast.wire.bodies import Problem
 from holdfast.wire.twins import twin_of
 
 _NAMED: Final = re.compile(r"\{(\w+)\}")
 _SCHEMA: Final = "#/components/schemas/{name}"
+_RUNTIME: Final = "Runtime{name}"
+
+MANIFEST: Final = _RUNTIME.format(name=Manifest.__name__)
+"""What a runtime is declared by, as the document calls it."""
 
 
 def openapi(table: Iterable[Route]) -> dict[str, Any]:
@@ -23,6 +29,7 @@ def openapi(table: Iterable[Route]) -> dict[str, Any]:
     routes = list(table)
     kinds = {route.body: _spoken(route.body) for route in routes if route.body is not None}
     _, schemas = msgspec.json.schema_components([*kinds.values(), Problem], ref_template=_SCHEMA)
+    schemas |= {_RUNTIME.format(name=name): part for name, part in _manifest().items()}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route)
@@ -43,6 +50,11 @@ def openapi(table: Iterable[Route]) -> dict[str, Any]:
     }
 
 
+def _manifest() -> dict[str, Any]:
+    """The parts of a manifest, under names that nothing else has."""
+    return manifest_parts(_SCHEMA.format(name=_RUNTIME))
+
+
 def _spoken(kind: Any) -> Any:
     """What travels as an array between programs has named fields in JSON."""
     return twin_of(kind) if kind.__struct_config__.array_like else kind
@@ -61,6 +73,10 @@ def _operation(route: Route) -> dict[str, Any]:
         told["security"] = []
     if route.takes:
         told["requestBody"] = {"required": False, "content": {route.takes: {}}}
+    if route.schema:
+        schema = {"$ref": _SCHEMA.format(name=route.schema)}
+        content = {route.takes: {"schema": schema}, "application/msgpack": {}}
+        told["requestBody"] = {"required": True, "content": content}
     if route.body is not None:
         schema = {"$ref": _SCHEMA.format(name=route.body.__name__)}
         told["requestBody"] = {
@@ -128,7 +144,8 @@ def page(table: Iterable[Route]) -> str:
 def _body(route: Route) -> str:
     if route.raw:
         return "bytes"
-    return f"<code>{route.body.__name__}</code>" if route.body is not None else ""
+    name = route.schema if route.body is None else route.body.__name__
+    return f"<code>{name}</code>" if name else ""
 
 
 _PAGE: Final = """<!doctype html>

@@ -17,8 +17,8 @@ Answerer = Callable[[Call], Awaitable[Answered]]
 class Route(Struct, frozen=True):
     """Method, path, who may, what it takes. `keyed`: a repeat is known by its Idempotency-Key;
     `query` names what may follow the path; `status`, `answers` and, for a body that is only
-    bytes, `takes` are for the documents. `also` is another scope that is enough. `raw`: the body
-    is any bytes, given on as they come."""
+    bytes, `takes` are for the documents, as is `schema`, the name of what it takes there. `also`
+    is another scope that is enough. `raw`: the body is any bytes, given on as they come."""
 
     method: str
     path: str
@@ -33,6 +33,7 @@ class Route(Struct, frozen=True):
     takes: str = ""
     also: str = ""
     raw: bool = False
+    schema: str = ""
 
     @property
     def known(self) -> tuple[str, ...]:

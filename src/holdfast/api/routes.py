@@ -175,12 +175,12 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/runtimes", "read", runtimes.list_runtimes, "label limit cursor"),
     Route(
         "POST", "/runtimes", "operator", runtimes.apply,
-        status=201, query=("dry_run",), takes="application/json",
+        status=201, query=("dry_run",), takes="application/json", schema=documents.MANIFEST,
     ),
     _get("/runtimes/{name}", "read", runtimes.show, "wait version"),
     Route(
         "PUT", "/runtimes/{name}", "operator", runtimes.replace,
-        status=201, takes="application/json",
+        status=201, takes="application/json", schema=documents.MANIFEST,
     ),
     Route("DELETE", "/runtimes/{name}", "operator", runtimes.remove),
     _get("/runtimes/{name}/events", "read", runtimes.events),

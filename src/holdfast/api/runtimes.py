@@ -89,8 +89,9 @@ async def remove(call: Call) -> Answer:
 
 
 async def events(call: Call) -> Answer:
-    """What was told about a runtime since the server started, the latest last."""
+    """What happened to a runtime and was told about it, the latest last."""
     name = call.path["name"]
+    await call.service.served.remembered.recall()
 
     def look(state: State) -> list[dict[str, Any]]:
         _check_known(state, name)

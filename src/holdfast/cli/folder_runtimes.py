@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from holdfast.cli.output import View
 from holdfast.coordinator.inspect import Reading
-from holdfast.coordinator.runtime_history import life_of
-from holdfast.coordinator.runtimes import copies, runtime_view
+from holdfast.coordinator.runtime_history import about_runtimes, lives_in
+from holdfast.coordinator.runtimes import copies, happening_view, runtime_view
 from holdfast.runtimes.resource import KIND
 
 
@@ -22,5 +22,7 @@ class FolderRuntimes:
         return None if kept is None else runtime_view(kept, self._reading.wall)
 
     def events(self, name: str) -> list[View]:
-        reading = self._reading
-        return life_of(name, reading.records(reading.folder.oldest, reading.state.position))
+        folder, last = self._reading.folder, self._reading.state.position
+        frames = folder.reader.read(folder.oldest) if last >= folder.oldest else ()
+        found = lives_in(about_runtimes(frames, folder.oldest, last)).of(name)
+        return [happening_view(each, int) for each in found]

@@ -115,6 +115,7 @@ runtime = LazyCommands(
         "list": ("holdfast.cli.runtimes:list_runtimes", "List class runtimes, by name."),
         "show": ("holdfast.cli.runtimes:show", "Show why a runtime is up, or is not."),
         "events": ("holdfast.cli.runtimes:events", "Show what was told about a runtime."),
+        "schema": ("holdfast.cli.schemas:schema", "Print what a manifest may say, for editors."),
         "wait": ("holdfast.cli.runtime_waiting:wait", "Wait until runtimes are available."),
         "delete": ("holdfast.cli.runtimes:delete", "Take runtimes down."),
         "get": ("holdfast.cli.runtimes:list_runtimes", ""),

@@ -165,8 +165,10 @@ def _parts_table(view: View) -> str:
 
 
 def _said(part: View) -> str:
-    """What is said of a part, and where a rollout in steps stands."""
+    """What is said of a part, how its partitions stand, and where a rollout in steps does."""
     said = [part["message"] or part["reason"]]
+    if part.get("healthy_partitions") is not None:
+        said.append(f"{part['healthy_partitions']} of {part['partitions']} partitions healthy")
     rollout = part.get("rollout")
     if rollout and rollout["steps"] and rollout["updated"] < rollout["desired"]:
         pause = f" until {rollout['paused_until']}" if rollout["paused_until"] else ""

@@ -92,8 +92,8 @@ def _later(asker: Asker, view: View, wish: Wish, deadline: Deadline) -> View | N
     except OutOfTime:
         raise Trouble(
             f"the time was up while {wish.text} of {clean(name)} was waited for; "
-            f"{progress_line(view)}. `holdfast runtime show {clean(name)}{asker.options}` says "
-            "more.",
+            f"{progress_line(view).rstrip('.')}. "
+            f"`holdfast runtime show {clean(name)}{asker.options}` says more.",
             TIMED_OUT,
         ) from None
     except Rejected as no:

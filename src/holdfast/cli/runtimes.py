@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.asking import asking
+from holdfast.cli.asking import Asker, asking
 from holdfast.cli.options import output_option, server_options, watch_option
 from holdfast.cli.output import TABLES, View, clean, emit_list, emit_one, note
 from holdfast.cli.pairs import pairs_of
@@ -79,7 +79,8 @@ def show(look: Look, names: tuple[str, ...], form: str) -> None:
 def events(look: Look, name: str, form: str) -> None:
     """Show what was told about a runtime, the latest last.
 
-    A server tells what it noted since it started; a folder has what the log says of its phases.
+    What the log says of it: declared, its phases and why, enforcements. A server also tells what
+    it noted beside the log since it started.
     """
     with look.source() as source:
         one_of(source, name)
@@ -110,7 +111,7 @@ def delete(
     """Take runtimes down: all their functions end, and then they are gone."""
     deadline = Deadline(timeout)
     with asking(server, token_file) as asker:
-        told = [asker.delete("runtimes", name) for name in names]
+        told = [_deleted(asker, name) for name in names]
         lines = [f"runtime/{clean(view['name'])} {view['change']}\n" for view in told]
         emit_list(form, "runtimes", told, "".join(lines))
         if not wait:
@@ -120,6 +121,17 @@ def delete(
 
         with asker.patient() as patient:
             return wait_for(patient, list(names), DELETED, deadline)
+
+
+def _deleted(asker: Asker, name: str) -> View:
+    from holdfast.wire.http import Rejected
+
+    try:
+        return asker.delete("runtimes", name)
+    except Rejected as no:
+        if no.problem.code != "not_found":
+            raise
+        raise no_runtime(clean(name), f"at {asker.url}", asker.options) from None
 
 
 def one_of(source: Source, name: str) -> View:

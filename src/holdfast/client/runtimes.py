@@ -1,7 +1,7 @@
 """Class runtimes, as a program declares them, looks at them and calls their functions."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
@@ -108,7 +108,21 @@ class Runtimes:
         """The replicas of a function in turn: `hf.runtimes.endpoints("greeter", "hello").next()` is
         an address that takes requests."""
         service = name_by_key(text(name, "name"), text(function, "function"))
-        return RoundRobin(lambda: self._kept.addresses(service), f"{name}/{function}", **options)
+        return RoundRobin(
+            lambda: self._kept.addresses(service), f"{name}/{function}",
+            changed=self._changes_of(name), **options,
+        )  # fmt: skip
+
+    def _changes_of(self, name: str) -> Callable[[], bool]:
+        """Waits until a runtime is not as it was when it was last asked about."""
+        kept, seen = self._kept, 0
+
+        def changed() -> bool:
+            nonlocal seen
+            before, seen = seen, kept.changed(name, seen, LONG_S)["metadata"]["resourceVersion"]
+            return bool(seen != before)
+
+        return changed
 
     def _look(self, name: str, before: Document | None, until: float | None) -> Document:
         if before is None:

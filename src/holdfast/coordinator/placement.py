@@ -96,6 +96,12 @@ class Placement:
         """Plan once and carry the plan out; what each worker is to be told to run."""
         if self._coordinator.state.circuits or self._recalled:
             self._recall_open()
+        state = self._coordinator.state
+        if not state.ready.thin(state.jobs, self._coordinator.now()):
+            # The last of them was given out, and has reported: there is nothing to plan.
+            self.aging.forget([])
+            self._waits_for_token = False
+            return {}
         outlook = self.outlook(able, others, is_round=True)
         outlook.most_picks = self.most_picks
         made = plan(outlook)

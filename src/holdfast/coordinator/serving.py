@@ -26,8 +26,8 @@ from holdfast.coordinator.reception import Reception
 from holdfast.coordinator.reconciling.hook import Reconciling
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.room import Room, space_of
+from holdfast.coordinator.runtime_history import Remembered
 from holdfast.coordinator.settings import Settings
-from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.stalls import Stalls
 from holdfast.coordinator.taking import Taken
 from holdfast.coordinator.ticker import Rounds, Ticker
@@ -84,8 +84,7 @@ class Served:
         self.log = taken.log
         self.coordinator = taken.coordinator
         self.coordinator.observe(strict=settings.strict)
-        self.term_ms = term_ms
-        self.draining = False
+        self.term_ms, self.draining = term_ms, False
         self.growth = Growth(taken.coordinator)
         self.feeders = Feeders(taken.coordinator)
         self.bundles = Bundles(
@@ -108,14 +107,7 @@ class Served:
             taken.coordinator, self.exchanges, self._parking, self.engine.soon, faults
         )
         self.desk, self.questions = Desk(), Desk(QUESTIONS)
-        self.snapshotter = Snapshotter(
-            self.log.path,
-            self.log,
-            settings,
-            taken.unsnapped,
-            partial(taken.install, self.engine.post),
-            self.desk,
-        )
+        self.snapshotter = taken.snapshotter(settings, self.engine.post, self.desk)
         self.room = Room(
             self.coordinator,
             settings,
@@ -136,6 +128,7 @@ class Served:
         self.stalls = Stalls(self.coordinator, self.exchanges, settings)
         ask = Asker(self.engine.post).ask
         self.reconciling = Reconciling(self.coordinator, self.exchanges, taken.recent, ask=ask)
+        self.remembered = Remembered(self.coordinator, self.reconciling.happenings, self.log)
         self._taken = taken
         self.engine.hooks.extend(self._hooks())
 

@@ -8,6 +8,8 @@ _SIZES: Final = {
     "": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
     "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40,
 }  # fmt: skip
+_MOST: Final = 2.0**62
+"""Beyond whatever anybody takes: a number with too many digits is too large, and no error."""
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", re.IGNORECASE)
 
@@ -18,13 +20,15 @@ def parsed_ms(text: str) -> int | None:
     parts = _PART.findall(plain)
     if not parts or "".join(_PART.split(plain)[::3]).strip():
         return None
-    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+    return round(min(_MOST, sum(float(number) * _UNITS_MS[unit] for number, unit in parts)))
 
 
 def parsed_bytes(text: str) -> int | None:
     """Bytes of a written size; None where the text is none."""
     found = _SIZE.fullmatch(text.strip())
-    return None if found is None else int(float(found[1]) * _SIZES[(found[2] or "").lower()])
+    if found is None:
+        return None
+    return int(min(_MOST, float(found[1]) * _SIZES[(found[2] or "").lower()]))
 
 
 def spelled_ms(span_ms: int) -> str:

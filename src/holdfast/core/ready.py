@@ -162,15 +162,22 @@ class ReadyQueue:
     ) -> list[Row]:
         """What can be leased now, a row a priority and shape; nothing of a paused queue. Jobs with
         nothing left leave the line when they reach its front."""
-        rows: list[Row] = []
+        self.thin(jobs, now)
+        return [
+            Row(key, queue, jobs, now)
+            for key, queue in self.queues.items()
+            if key[1].queue not in paused
+        ]
+
+    def thin(self, jobs: dict[JobId, Job], now: Instant) -> bool:
+        """Let those go that have nothing left, as far as they stand at the front; whether anybody
+        is left in a line."""
         for key in list(self.queues):
             queue = self.queues[key]
             self._thin(queue, jobs, now)
             if not queue:
                 del self.queues[key]
-            elif key[1].queue not in paused:
-                rows.append(Row(key, queue, jobs, now))
-        return rows
+        return bool(self.queues)
 
     def _thin(self, queue: Line, jobs: dict[JobId, Job], now: Instant) -> None:
         """Let go of those at the front that have nothing."""

@@ -21,7 +21,9 @@ PARTITION_PERIOD_LEAST_MS: Final = 100
 FUNCTIONS_MOST: Final = 200
 """So many leave room in a status for what is said of each."""
 
-_NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+NAME_PATTERN: Final = r"[a-z0-9]+(-[a-z0-9]+)*"
+
+_NAME: Final = re.compile(NAME_PATTERN)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME_RULE: Final = "is no name; write small letters, digits and single hyphens"
 

@@ -1,8 +1,10 @@
-"""What was told about runtimes of late: for people who ask what has happened, and safe to lose.
+"""What was told about runtimes of late, for people who ask what has happened. Safe to lose: what
+matters of it follows from the log.
 
 The same told again is the same happening, once more. Of each runtime the latest are kept.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -52,6 +54,25 @@ class Happenings:
     def of(self, name: str) -> tuple[Happening, ...]:
         """Those of one runtime, the latest last."""
         return tuple(self._of.get(name, {}).values())
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._of)
+
+    def precede(self, name: str, earlier: Iterable[Happening], shift: int = 0) -> None:
+        """These came before everything that is known of a runtime; their times are moved by
+        `shift`."""
+        later = self._of.pop(name, {})
+        found: dict[tuple[str, str], Happening] = {}
+        for each in earlier:
+            first_at, last_at = Instant(each.first_at + shift), Instant(each.last_at + shift)
+            found[each.reason, each.message] = replace(each, first_at=first_at, last_at=last_at)
+        for key, each in later.items():
+            known = found.pop(key, None)
+            if known is not None:
+                count = known.count + each.count
+                each = replace(each, count=count, first_at=known.first_at)
+            found[key] = each
+        self._of[name] = dict(list(found.items())[-KEPT:])
 
     def forget(self, name: str) -> None:
         self._of.pop(name, None)

@@ -15,8 +15,11 @@ from holdfast.runtimes.descriptor import Problem
 NAME_MOST: Final = 63
 PREFIX_MOST: Final = 253
 
-_WORD: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
-_PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+WORD_PATTERN: Final = r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
+PREFIX_PATTERN: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+
+_WORD: Final = re.compile(WORD_PATTERN)
+_PREFIX: Final = re.compile(PREFIX_PATTERN)
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 _WORD_RULE: Final = "letters, digits and - _ . between them, at most 63"
 

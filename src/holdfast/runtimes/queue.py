@@ -4,12 +4,14 @@ A key is worked on by one at a time. What comes for it meanwhile brings it back 
 and is never lost. A key whose work failed waits longer each time. Time is told from outside.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from holdfast.core.ids import NEVER, Instant
 
 BACKOFF_MS = 500
 BACKOFF_MOST_MS = 60_000
+SLACK = 64
+"""So many times that no longer hold may stand in the line beside those that do."""
 
 
 class WorkQueue:
@@ -43,6 +45,10 @@ class WorkQueue:
         if known is None or due < known:
             self._dues[key] = due
             heappush(self._heap, (due, key))
+            if len(self._heap) > 2 * len(self._dues) + SLACK:
+                # A key that is often taken before its time leaves the times it had behind.
+                self._heap = [(due, key) for key, due in self._dues.items()]
+                heapify(self._heap)
 
     def take(self, now: Instant) -> str | None:
         """The next key to work on. It is this caller's until `done` or `failed`."""

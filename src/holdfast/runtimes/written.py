@@ -13,6 +13,7 @@ WHOLE: Final = 100
 LONGEST_MS: Final = 10**12
 LARGEST_BYTES: Final = 2**60
 LARGEST_CPU: Final = 10**6
+FAR: Final = 10**30
 
 
 class Span(int):
@@ -39,8 +40,8 @@ def _span(value: object) -> Span:
     parsed = None
     if isinstance(value, str):
         parsed = parsed_ms(value)
-    elif _is_number(value):
-        parsed = round(float(value) * 1_000)  # type: ignore[arg-type]
+    elif (number := _number(value)) is not None:
+        parsed = round(number * 1_000)
     if parsed is None:
         raise ValueError(f"{value!r} is not a duration; write 90s, 5m or 1h30m")
     if not 0 <= parsed <= LONGEST_MS:
@@ -62,16 +63,17 @@ def _size(value: object) -> Size:
 
 
 def _cpu(value: object) -> Cpu:
-    amount = value
+    amount: object = value
     if isinstance(value, str):
         thousandths = value.removesuffix("m")
         try:
             amount = float(thousandths) / (1_000 if thousandths != value else 1)
         except ValueError:
             amount = None
-    if not _is_number(amount):
+    number = _number(amount)
+    if number is None:
         raise ValueError(f"{value!r} is not a number of processors; write 0.5, 2 or 500m")
-    milli = float(amount) * 1_000  # type: ignore[arg-type]
+    milli = number * 1_000
     if not 0 <= milli <= LARGEST_CPU * 1_000:
         raise ValueError(f"{value!r} is {'below zero' if milli < 0 else 'too many'}")
     return Cpu(round(milli))
@@ -112,8 +114,13 @@ def _percent(value: object) -> int | None:
     return int(number) if number.isascii() and number.isdigit() else None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _number(value: object) -> float | None:
+    """A number, None for whatever is none. What is far too much stays so and can be counted."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return float(max(-FAR, min(FAR, value)))
 
 
 _READ: Final = {Span: _span, Size: _size, Cpu: _cpu, Share: _share, Portion: _portion}

@@ -150,7 +150,8 @@ class Host:
         return Started(run.job_id, item.index, lease_id, 0)
 
     def _news(self, lease_id: LeaseId) -> ServiceNews:
-        address = f"{self.post.name}:{9_000 + lease_id}"
+        has_port = bool(self.running[lease_id][2].ports)
+        address = f"{self.post.name}:{9_000 + lease_id}" if has_port else ""
         if self._does(lease_id, "serve"):
             return ServiceNews(lease_id, READY, address)
         return ServiceNews(lease_id, STARTING, address, "the port takes no connections")

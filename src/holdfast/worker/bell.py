@@ -13,49 +13,46 @@ from typing import Final
 
 RING_AFTER_S: Final = 0.005
 
-_QUIET: Final = 0
-_DUE: Final = 1
-_RUNG: Final = 2
-
 
 class Bell:
     """Calls `wake` at least once after every outcome, and far less often than once for each.
 
     A ring that nobody has answered yet stands for everything that came after it: the agent
-    hushes the bell before it collects.
+    hushes the bell before it collects. `is_quiet`: no ring is due and none is unanswered; a plain
+    field, because it is looked at after every task.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._state = _QUIET
+        self.is_quiet = True
+        self._is_due = False
         self._requests: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    @property
-    def is_quiet(self) -> bool:
-        """No ring is due and none is unanswered."""
-        return self._state == _QUIET
-
     def ring(self) -> None:
-        self._state = _RUNG
+        self.is_quiet = False
+        self._is_due = False
         self._wake()
 
     def ring_soon(self) -> None:
-        if self._state != _QUIET:
+        if not self.is_quiet:
             return
-        self._state = _DUE
+        self.is_quiet = False
+        self._is_due = True
         if self._thread is None:
             self._start()
         self._requests.put(True)
 
     def ring_if_due(self) -> None:
-        if self._state == _DUE:
+        if self._is_due:
             self.ring()
 
     def hush(self) -> None:
         """The agent is about to collect. Said before it looks, so that nothing slips between."""
-        self._state = _QUIET
+        # In this order: whoever finds it quiet makes a ring due, which must not be taken back.
+        self._is_due = False
+        self.is_quiet = True
 
     def end(self) -> None:
         self._requests.put(False)

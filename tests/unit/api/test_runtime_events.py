@@ -20,7 +20,9 @@ def test_what_happened_and_what_is_counted_is_told(inside):
         while (await house.get("/runtimes/greeter")).value["status"]["phase"] != "progressing":
             pass
         events = (await house.get("/runtimes/greeter/events")).value["events"]
-        assert [each["reason"] for each in events] == ["Applying", "Applied", "AwaitingReadiness"]
+        assert [each["reason"] for each in events] == [
+            "Declared", "Applying", "Applied", "AwaitingReadiness",
+        ]  # fmt: skip
         assert {each["type"] for each in events} == {"Normal"}
         assert events[0]["first_at"] <= events[-1]["last_at"]
         lines = (await house.get("/metrics")).content.decode().splitlines()

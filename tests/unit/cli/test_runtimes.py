@@ -145,7 +145,7 @@ def test_runtimes_are_listed_by_their_labels_and_show_them(run, write, tmp_path)
 def test_the_log_tells_the_life_of_a_runtime_and_any_moment_of_it(run, folder):
     done = run("runtime", "events", "greeter", "--data", folder, "-o", "json")
     events = json.loads(done.out)["events"]
-    assert [each["reason"] for each in events] == ["Declared", "Pending", "Available"]
+    assert [each["reason"] for each in events] == ["Declared", "Available"]
     bad = run("runtime", "events", "unlucky", "--data", folder)
     assert "Warning  CrashLoop" in bad.out
     going = json.loads(run("runtime", "events", "leaving", "--data", folder, "-o", "json").out)

@@ -1,6 +1,9 @@
 """Replicas of a service in turn: all of them, without those that failed, as they come and go."""
 
+import gc
+import threading
 from collections import Counter
+from queue import Queue
 
 import pytest
 
@@ -88,3 +91,63 @@ def test_a_call_goes_to_the_next_where_one_cannot_be_reached():
     town.now = 20
     with pytest.raises(ConnectionRefusedError):
         town.turn.call(ask)
+
+
+class Wire:
+    """Says when somebody should look again, or that it cannot."""
+
+    def __init__(self) -> None:
+        self.said: Queue[bool | Exception] = Queue()
+        self.asked = threading.Semaphore(0)
+
+    def changed(self) -> bool:
+        self.asked.release()
+        told = self.said.get(timeout=60)
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+
+def test_a_change_is_heard_without_waiting_for_the_next_look():
+    wire, addresses = Wire(), ["a"]
+    ring = RoundRobin(lambda: addresses, refresh_s=5, clock=lambda: 0.0, changed=wire.changed)
+    assert ring.addresses == ("a",)
+    assert wire.asked.acquire(timeout=60)
+    addresses[:] = ["b", "c"]
+    assert ring.addresses == ("a",)
+    wire.said.put(True)
+    # It waits for the next one when it has looked.
+    assert wire.asked.acquire(timeout=60)
+    assert ring.addresses == ("b", "c")
+    wire.said.put(False)
+
+
+def test_while_nobody_can_say_what_changes_it_is_looked_up_as_before(monkeypatch):
+    monkeypatch.setattr("holdfast.client.balancing.PAUSES_S", (0.0, 0.0))
+    wire, addresses, now = Wire(), ["a"], [0.0]
+    ring = RoundRobin(lambda: list(addresses), refresh_s=5, clock=lambda: now[0],
+                      changed=wire.changed)  # fmt: skip
+    assert ring.addresses == ("a",)
+    wire.said.put(False)
+    for _ in range(2):
+        assert wire.asked.acquire(timeout=60)
+    addresses[:] = ["b"]
+    now[0] = 6.0
+    assert ring.addresses == ("a",)
+    wire.said.put(Unreachable("http://x", "refused"))
+    assert wire.asked.acquire(timeout=60)
+    assert ring.addresses == ("b",)
+    wire.said.put(False)
+
+
+def test_whoever_watches_for_a_ring_ends_with_it():
+    wire = Wire()
+    ring = RoundRobin(lambda: ["a"], "short-lived", changed=wire.changed)
+    assert ring.next() == "a"
+    assert wire.asked.acquire(timeout=60)
+    (watcher,) = [each for each in threading.enumerate() if "short-lived" in each.name]
+    del ring
+    gc.collect()
+    wire.said.put(True)
+    watcher.join(timeout=60)
+    assert not watcher.is_alive()

@@ -71,3 +71,14 @@ def test_a_key_that_is_forgotten_comes_no_more() -> None:
     queue.done("a")
     assert queue.take(at(10)) is None
     assert len(queue) == 0
+
+
+def test_a_key_that_is_taken_again_and_again_before_its_time_leaves_nothing_behind() -> None:
+    queue = WorkQueue()
+    for now in range(10_000):
+        queue.add("a")
+        assert queue.take(Instant(now)) == "a"
+        queue.add_at("a", Instant(now + 300_000))
+        queue.done("a")
+    assert len(queue._heap) < 100
+    assert queue.next_due(Instant(10_000)) == 309_999

@@ -19,6 +19,8 @@ from holdfast.coordinator.reconciling.sites import Sites
 from holdfast.coordinator.reconciling.store import LocalStore
 from holdfast.coordinator.reconciling.substrate import LocalSubstrate
 from holdfast.coordinator.reconciling.tending import Tender
+from holdfast.coordinator.runtime_history import note_deeds
+from holdfast.core import commands_resources as r
 from holdfast.core.ids import NEVER, Instant, Position
 from holdfast.core.record import Record
 from holdfast.runtimes.actions import EmitEvent
@@ -29,6 +31,9 @@ from holdfast.runtimes.loop import Reconciler
 from holdfast.runtimes.ports import Analyzer
 from holdfast.runtimes.tally import Tally
 from holdfast.runtimes.templates import TEMPLATES
+
+DEEDS: Final = frozenset({r.PutResource.__name__, r.MarkResourceDeleted.__name__})
+"""What people ask of runtimes, as records name it."""
 
 ROUNDS_A_TURN: Final = 3
 """What a pass tells a deployment to be is begun in the same turn, and seen by the next pass."""
@@ -72,7 +77,7 @@ class Reconciling:
         )
         self.read = store.read
         self._holdings.changed = self._changed
-        coordinator.attention = self._holdings.note
+        coordinator.attention = self._note
         servicing.on_change = self._holdings.note_job
 
     @property
@@ -98,6 +103,12 @@ class Reconciling:
     def enqueue(self, name: str) -> None:
         """Have a runtime looked at in the next turn."""
         self.reconciler.enqueue(name)
+
+    def _note(self, record: Record) -> None:
+        """A record was applied."""
+        if record.command in DEEDS:
+            note_deeds(self.happenings, record, record.at)
+        self._holdings.note(record)
 
     def _is_due(self, now: Instant) -> bool:
         due = self.reconciler.queue.next_due(now)

@@ -76,9 +76,12 @@ class Stood(Struct, frozen=True, kw_only=True, gc=False):
         return is_down or self.state is TaskState.QUARANTINED
 
 
-def stood(jobs: Iterable[Job], standings: Standings, now: Instant) -> tuple[Stood, ...]:
-    """Every replica that is there, the oldest first."""
-    return tuple(replica for job in jobs for replica in _of_job(job, standings, now))
+def stood(
+    jobs: Iterable[Job], standings: Standings, now: Instant, unasked: str = ""
+) -> tuple[Stood, ...]:
+    """Every replica that is there, the oldest first. Those of revision `unasked` are ready as soon
+    as they run: nobody asks them anything."""
+    return tuple(replica for job in jobs for replica in _of_job(job, standings, now, unasked))
 
 
 def as_rolled(replicas: Iterable[Stood], leaving: int = 0) -> tuple[Replica, ...]:
@@ -100,14 +103,18 @@ def as_rolled(replicas: Iterable[Stood], leaving: int = 0) -> tuple[Replica, ...
     return living + gone
 
 
-def _of_job(job: Job, standings: Standings, now: Instant) -> Iterator[Stood]:
+def _of_job(
+    job: Job, standings: Standings, now: Instant, unasked: str
+) -> Iterator[Stood]:
     revision = label_of(job.spec, REVISION_LABEL)
+    is_asked = revision != unasked
     known = job.service.replicas if job.service is not None else {}
     for place in range(job.count):
         index = Index(place)
         state = state_of(job, index)
         if state in LIVING:
-            yield _replica(job, index, state, revision, known.get(index), standings, now)
+            fared = known.get(index)
+            yield _replica(job, index, state, revision, fared, standings, now, is_asked=is_asked)
 
 
 def _replica(
@@ -118,6 +125,8 @@ def _replica(
     fared: Fared | None,
     standings: Standings,
     now: Instant,
+    *,
+    is_asked: bool,
 ) -> Stood:
     task = (job.tasks or {}).get(index)
     lease_id = task.lease_id if task is not None else LeaseId(0)
@@ -125,7 +134,7 @@ def _replica(
     has_endpoint = task is not None and bool(task.endpoints)
     # The endpoint is recorded: it outlives a restart, which what workers said does not.
     is_ready = state is TaskState.RUNNING and (
-        has_endpoint if told is None else told.is_ready
+        has_endpoint or not is_asked if told is None else told.is_ready
     )
     ran_ms = now - task.started_at if task is not None and task.started_at != NEVER else 0
     is_steady = state is TaskState.RUNNING and ran_ms >= job.spec.service.steady_ms

@@ -31,7 +31,7 @@ from holdfast.coordinator.servicing import Servicing
 from holdfast.core import commands as c
 from holdfast.core import commands_resources as r
 from holdfast.core.decision import Decision, Refused
-from holdfast.core.ids import NEVER, Index, Instant, JobId
+from holdfast.core.ids import NEVER, Index, Instant, JobId, Position
 from holdfast.core.job import Job
 from holdfast.core.resource import Resource
 from holdfast.core.task import TaskState
@@ -111,6 +111,7 @@ class Tender:
         self._holdings = holdings
         self._servicing = servicing
         self._workloads: dict[str, tuple[bytes, Workload]] = {}
+        self._sited: tuple[tuple[str, Position, Instant], Site] | None = None
         for name in holdings.all_names():
             self.queue.add(name)
 
@@ -138,17 +139,26 @@ class Tender:
         if resource is None:
             return None
         jobs = self._holdings.jobs(name)
-        replicas = stood(jobs, self._servicing, now)
         workload = self._workload(resource)
-        site = self._site(name) if workload.workers_most == 1 else ANYWHERE
+        is_unasked = not workload.ports and workload.probes.ready is None
+        unasked = workload.revision if is_unasked else ""
+        replicas = stood(jobs, self._servicing, now, unasked)
+        site = self._site(name, now) if workload.workers_most == 1 else ANYWHERE
         return Tended(resource, workload, jobs, replicas, site)
 
-    def _site(self, name: str) -> Site:
-        """Where all of the runtime goes that this deployment is of."""
-        siblings = tuple(self._holdings.names(self._holdings.owner(name)))
+    def _site(self, name: str, now: Instant) -> Site:
+        """Where all of the runtime goes that this deployment is of. Whoever looks at all of them
+        one after the other is told what was found for the first."""
+        owner = self._holdings.owner(name)
+        moment = (owner, self._state.position, now)
+        if self._sited is not None and self._sited[0] == moment:
+            return self._sited[1]
+        siblings = tuple(self._holdings.names(owner))
         jobs = [job for each in siblings for job in self._holdings.jobs(each)]
         told = (self._state.resources.get((KIND, each)) for each in siblings)
-        return self.sites.of(jobs, [self._workload(each) for each in told if each is not None])
+        site = self.sites.of(jobs, [self._workload(each) for each in told if each is not None])
+        self._sited = (moment, site)
+        return site
 
     def _workload(self, resource: Resource) -> Workload:
         """What it was told to be, read once for each time it was told."""

@@ -52,11 +52,8 @@ def _stopped(
     known = job.tasks or {}
     live = [index for index in indices if state_of(job, index) not in FINISHED]
     waiting = [index for index in live if state_of(job, index) is TaskState.WAITING]
-    ends = tuple(
-        end_of(job, known[index], EndReason.STOPPED, now, error=reason)
-        for index in live
-        if index not in waiting
-    )
+    held = sorted(set(live).difference(waiting))
+    ends = tuple(end_of(job, known[index], EndReason.STOPPED, now, error=reason) for index in held)
     if not live:
         return ()
     killed = e.TasksKilled(

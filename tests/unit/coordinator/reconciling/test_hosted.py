@@ -47,7 +47,9 @@ def test_a_declared_runtime_comes_up_and_is_found_by_its_endpoints(hosted: Hoste
     hosted.settle()
     assert hosted.phase() == "available"
     assert len(hosted.running()) == 4
-    assert hosted.reasons() == ["Applying", "Applied", "AwaitingReadiness", "Available"]
+    assert hosted.reasons() == [
+        "Declared", "Applying", "Applied", "AwaitingReadiness", "Available",
+    ]  # fmt: skip
     routers = {each.service: len(each.addresses) for each in status(hosted).routers}
     assert routers == {"greeter--hello": 2, "greeter--bye": 1, "greeter---odgm": 1}
     refs = [each.told for each in status(hosted).resource_refs]
@@ -343,6 +345,18 @@ def test_new_replicas_that_are_not_ready_are_no_rollout_that_is_over(hosted: Hos
     assert status(hosted).functions[0].updated == 0
 
 
+def test_a_restart_takes_nobody_for_down_that_takes_no_connections(hosted: Hosted) -> None:
+    hosted.apply(manifest("greeter", function("hello", ports=[]), function("bye")))
+    hosted.settle()
+    assert hosted.phase() == "available"
+    hosted.service.crash()
+    # No worker has spoken since.
+    hosted.service.settle()
+    assert hosted.phase() == "available"
+    hosted.pass_time(1_000)
+    assert hosted.reasons() == []
+
+
 def test_one_that_is_declared_anew_begins_without_the_past_of_the_other(hosted: Hosted) -> None:
     hosted.apply(manifest())
     hosted.settle()
@@ -351,5 +365,5 @@ def test_one_that_is_declared_anew_begins_without_the_past_of_the_other(hosted: 
     assert hosted.reasons() == []
     hosted.apply(manifest())
     hosted.settle()
-    assert hosted.reasons()[0] == "Applying"
+    assert hosted.reasons()[:2] == ["Declared", "Applying"]
     assert hosted.phase() == "available"

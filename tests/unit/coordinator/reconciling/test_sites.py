@@ -3,7 +3,10 @@
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from holdfast.cli.runtime_texts import next_step
+from holdfast.coordinator.reconciling.sites import Site, Sites
 from holdfast.core import commands as c
 from holdfast.core.ids import WorkerId
 from holdfast.runtimes.documents import resource_document
@@ -137,3 +140,23 @@ def test_an_edge_runtime_is_spread_over_workers() -> None:
     hosted.apply(manifest("greeter", function("hello", replicas=6), template="edge"))
     hosted.settle()
     assert homes(hosted) == {"w0": 2, "w1": 2, "w2": 2}
+
+
+def test_a_look_at_all_parts_of_a_runtime_looks_for_its_worker_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hosted = told(slots=40)
+    hosted.apply(manifest("greeter", *(function(f"f{number}") for number in range(30))))
+    hosted.settle()
+    searches = []
+    search = Sites.of
+
+    def counted(sites: Sites, *of: Any) -> Site:
+        searches.append(of)
+        return search(sites, *of)
+
+    monkeypatch.setattr(Sites, "of", counted)
+    hosted.clock.advance(1)
+    hosted.reconciling.enqueue("greeter")
+    hosted.service.settle()
+    assert len(searches) == 1
