@@ -142,12 +142,7 @@ def _workload(
         metrics_path, metrics_port, cpus_milli, memory_bytes, gpus, constraints, spread,
         style.workers_most, grace_ms,
     )  # fmt: skip
-    restarts = declared.restarts
-    if restarts != USUAL_RESTARTS:
-        # A replica falls by the rules it was begun under: others take other replicas. What says
-        # nothing of them keeps the revision it had before they counted.
-        spans = (restarts.refill, restarts.delay, restarts.max_delay, restarts.steady)
-        revision = _digest(revision, restarts.max, *map(int, spans))
+    revision = _with_restarts(revision, declared.restarts)
     return Workload(
         name=name,
         kinds=kinds,
@@ -177,9 +172,18 @@ def _workload(
         spread=spread,
         workers_most=style.workers_most,
         rollout=declared.rollout,
-        restarts=restarts,
+        restarts=declared.restarts,
         grace_ms=grace_ms,
     )
+
+
+def _with_restarts(revision: str, restarts: Restarts) -> str:
+    """A replica falls by the rules it was begun under: others take other replicas. What says
+    nothing of them keeps the revision it had before they counted."""
+    if restarts == USUAL_RESTARTS:
+        return revision
+    spans = (restarts.refill, restarts.delay, restarts.max_delay, restarts.steady)
+    return _digest(revision, restarts.max, *map(int, spans))
 
 
 def _asked_about_partitions(workload: Workload, odgm: Odgm) -> Workload:

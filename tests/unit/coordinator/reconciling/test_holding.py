@@ -1,5 +1,6 @@
-"""A function under load for an hour and more, by a simulated clock through the real loop: it follows
-the load once and holds, does not thrash when the load sways, and goes back when it is gone."""
+"""A function under load for an hour and more, by a simulated clock through the real loop: it
+follows the load once and holds, does not thrash when the load sways, and goes back when it is
+gone."""
 
 from collections.abc import Callable
 from itertools import pairwise
