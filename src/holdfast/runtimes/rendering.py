@@ -134,15 +134,14 @@ def _workload(
     metrics = declared.metrics
     probes = NO_PROBES if declared.health is None else probes_of(declared.health)
     metrics_path, metrics_port = ("", "") if metrics is None else (metrics.path, metrics.port)
-    constraints = declared.placement.constraints
-    spread = declared.placement.spread or style.spread
+    constraints, spread = declared.placement.constraints, declared.placement.spread or style.spread
     grace_ms = int(declared.grace)
-    revision = _digest(
+    digest = _digest(
         declared.command, declared.image, sorted(env.items()), declared.ports, probes,
         metrics_path, metrics_port, cpus_milli, memory_bytes, gpus, constraints, spread,
         style.workers_most, grace_ms,
     )  # fmt: skip
-    revision = _with_restarts(revision, declared.restarts)
+    revision = _with_restarts(digest, declared.restarts)
     return Workload(
         name=name,
         kinds=kinds,
