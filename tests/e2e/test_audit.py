@@ -61,3 +61,40 @@ def test_the_trail_of_a_server_is_that_of_its_folder(
     file.write_bytes(b"".join(lines[:3] + lines[4:]))
     bad = call("audit", "verify", file, *kept)
     assert (bad.code, "line 4" in bad.err) == (1, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["embedded", "served"])
+def test_a_program_reads_the_trail_and_asks_in_sql(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if where == "embedded":
+        opened = holdfast.open(tmp_path / "state", workers=1)
+    else:
+        served = request.getfixturevalue("begin_server")()
+        opened = holdfast.connect(served.url, token_file=served.token_file)
+    with opened as hf:
+        job_id = hf.submit(chores.square, 3, delay="1h").id
+        hf.cancel(f"{job_id}/0", "not needed")
+        with pytest.raises(Refused):
+            hf.force(f"{job_id}/0", to="SUCCEEDED", reason="why not")
+        made, stopped = [one for one in hf.audit(job=job_id) if one.task_id and one.position]
+        assert (made.from_state, made.to_state, stopped.to_state) == ("NEW", "WAITING", "KILLED")
+        assert hf.audit(task=f"{job_id}/0", since=stopped.position)[0] == stopped
+        assert [one.position for one in hf.audit(limit=1, until=made.position)] == [made.position]
+        until(lambda: [one.to_state for one in hf.audit(refused=True)] == ["SUCCEEDED"])
+        head = hf.audit_head()
+        assert str(head) == f"{head.position}:{head.head}"
+        assert head.position >= stopped.position
+
+        now = hf.query("select id, state from tasks order by id")
+        assert list(now) == [{"id": f"{job_id}/0", "state": "KILLED"}]
+        then = hf.query("select state from tasks", at=made.position)
+        assert then.rows == [["WAITING"]]
+        assert (then.position, then.complete, len(then)) == (made.position, True, 1)
+        with pytest.raises(Refused, match="only questions are answered"):
+            hf.query("delete from tasks")
+        with pytest.raises(Refused, match="Ask for"):
+            hf.query("select 1", at=10_000)
+        with pytest.raises(Refused, match="JOB/INDEX"):
+            hf.audit(task="no such")

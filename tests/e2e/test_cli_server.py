@@ -154,9 +154,10 @@ def test_stopping_more_than_one_needs_a_yes_and_can_be_looked_at_first(call) -> 
         "KillJob", "done here", told["id"],
     )  # fmt: skip
     assert end["command"] == "EndOperation"
-    undone = call("operation", "undo", told["id"])
+    assert shown(call, "operation", "show", "last")["id"] == told["id"]
+    undone = call("operation", "undo", "last")
     assert undone.code == 0, undone.err
-    assert "2 tasks of 2 jobs were as they were again" in undone.err
+    assert "2 tasks of 2 jobs were put back" in undone.err
     assert call("ps", "-o", "name").out.split() == [second, first]
     refused = call("operation", "undo", told["id"])
     assert refused.code == 5

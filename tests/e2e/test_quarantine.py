@@ -37,7 +37,7 @@ def test_a_canary_goes_first_and_the_rest_when_it_succeeded(call, hand):
     hand.succeed(leased)
     mark = json.loads(call("quarantine", "list", *mine, "-o", "json").out)["groups"][0]
     assert mark["count"] == 2
-    rest = call("quarantine", "retry", "--fingerprint", mark["fingerprint"], *mine, "--yes")
+    rest = call("quarantine", "retry", f"fp:{mark['fingerprint']}", *mine, "--yes")
     assert "2 tasks were sent back" in rest.err
     hand.succeed(*hand.take(2))
     assert call("job", "wait", job).code == 0
@@ -64,6 +64,7 @@ def test_what_is_given_up_leaves_the_quarantine_for_good(call, hand):
     assert "1 task was given up" in gone.err
     left = call("quarantine", "list", "--flat", "--job", job, "-o", "jsonl")
     assert ids_of(left.out) == [f"{job}/0"]
+    assert f"{job}/0" in ids_of(call("quarantine", "retry", "all", "--dry-run", "-o", "jsonl").out)
     back = call("job", "retry", f"{job}/1")
     assert back.code == 5
     assert json.loads(call("job", "show", job, "-o", "json").out)["state"] == "FAILED"
@@ -80,6 +81,9 @@ def test_001_94_a_task_is_forced_and_its_worker_is_fenced(call, hand):
     shown = json.loads(call("task", "show", f"{job}/0", "-o", "json").out)
     assert shown["attempts"][0]["reason"] == "released"
     assert shown["failures"]["used"] == shown["losses"]["used"] == 0
+    told = call("task", "history", f"{job}/0").out
+    assert "LEASED → WAITING" in told
+    assert "forced: " in told
     never = call("task", "force", f"{job}/0", "--to", "SUCCEEDED", "--reason", "I know")
     assert never.code == 5
     assert "only the holder of its current lease commits" in never.err

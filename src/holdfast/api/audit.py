@@ -9,7 +9,7 @@ from typing import Final
 from holdfast.api.call import Answer, Call, Stream
 from holdfast.api.problems import Declined, understood
 from holdfast.coordinator.audit import Page, page_of
-from holdfast.coordinator.auditfile import Span, exported
+from holdfast.coordinator.auditfile import exported, span_of
 from holdfast.coordinator.inspect import HistoryGone
 from holdfast.coordinator.refusals import refusals_in
 from holdfast.core.ids import parse_task_name
@@ -69,12 +69,7 @@ async def export(call: Call) -> Stream:
         raise Declined("gone", told)
 
     def begun() -> tuple[Iterator[bytes], bytes]:
-        before, after = served.log.chain_after(first - 1), served.log.chain_after(last)
-        span = Span(
-            log_id=served.log.log_id, first=first, last=last,
-            before=(before or b"").hex(), head=(after or b"").hex(),
-        )  # fmt: skip
-        lines = exported(span, served.history(first, last))
+        lines = exported(span_of(served.log, first, last), served.history(first, last))
         return lines, _some(lines)
 
     try:

@@ -8,12 +8,11 @@ from msgspec import structs
 from holdfast.api.call import Answer, Call
 from holdfast.api.problems import Declined, understood
 from holdfast.coordinator.desk import Failed
-from holdfast.coordinator.inspect import Moment
+from holdfast.coordinator.inspect import Moment, moment_of
 from holdfast.coordinator.querying import Question
 from holdfast.coordinator.questions import Asked, Compared, Replied
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import Query
-from holdfast.wire.specs import instant_of
 
 TIMEOUT_MS_MOST = 300_000
 PATIENCE_S = 600.0
@@ -47,12 +46,8 @@ def _folder(call: Call) -> str:
 
 
 def _moment(text: str, name: str) -> Moment:
-    if not text:
-        return Moment()
-    if text.isascii() and text.isdigit() and len(text) < 20:
-        return Moment(position=int(text))
     with understood():
-        return Moment(wall=instant_of(text, name))
+        return moment_of(text, name)
 
 
 async def _replied(call: Call, errand: Any) -> Replied:

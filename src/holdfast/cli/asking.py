@@ -74,7 +74,7 @@ class Asker:
         return self._understood(lambda: self.http.get(_path(path), dict, **query))
 
     def post(
-        self, *path: object, body: Struct | Mapping[str, Any] | None = None, **query: str
+        self, *path: object, body: Struct | Mapping[str, Any] | None = None, **query: Any
     ) -> View:
         """Ask for a change, once, however often it must be said."""
         key = secrets.token_hex(16)

@@ -6,7 +6,7 @@ from pathlib import Path
 from holdfast.cli.errors import REFUSED, Trouble
 from holdfast.cli.output import View, typed
 from holdfast.coordinator.audit import Page, page_of
-from holdfast.coordinator.auditfile import Span, exported
+from holdfast.coordinator.auditfile import Span, exported, span_of
 from holdfast.coordinator.inspect import Folder, HistoryGone, Moment, look_at, undisturbed
 from holdfast.coordinator.refusals import refusals_in
 from holdfast.wire.wanted_entries import WantedEntries
@@ -50,7 +50,7 @@ class FolderAudit:
                 REFUSED,
             )
         try:
-            yield from exported(_span(folder, start, until), folder.records(start, until))
+            yield from exported(span_of(folder.reader, start, until), folder.records(start, until))
         except (HistoryGone, FileNotFoundError):
             raise Trouble(
                 "old history was dropped while it was exported: begin again.", REFUSED
@@ -65,17 +65,7 @@ def _ending(folder: Folder, last: int) -> int:
     return last if frame.last == last else frame.first - 1
 
 
-def _span(folder: Folder, first: int, last: int) -> Span:
-    before, after = folder.reader.chain_after(first - 1), folder.reader.chain_after(last)
-    return Span(
-        log_id=folder.log_id,
-        first=first,
-        last=last,
-        before=(before or b"").hex(),
-        head=(after or b"").hex(),
-    )
-
-
 def again(folder: Folder, span: Span) -> Iterator[bytes]:
     """The file as it would be written from this log now, for the same positions."""
-    return exported(_span(folder, span.first, span.last), folder.records(span.first, span.last))
+    records = folder.records(span.first, span.last)
+    return exported(span_of(folder.reader, span.first, span.last), records)

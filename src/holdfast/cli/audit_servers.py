@@ -1,12 +1,11 @@
 """The audit trail of a server."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Final
 
 from holdfast.cli.asking import Asker
 from holdfast.cli.output import View
-from holdfast.wire.wanted_entries import WantedEntries
+from holdfast.wire.wanted_entries import WantedEntries, query_of
 
 PAGE: Final = 1_000
 IDLE_S: Final = 60.0
@@ -19,7 +18,7 @@ class ServerAudit:
     def entries(self, wanted: WantedEntries, limit: int) -> list[View]:
         found: list[View] = []
         cursor: str | None = ""
-        query = _query(wanted)
+        query = query_of(wanted)
         while cursor is not None and (not limit or len(found) < limit):
             part = min(limit - len(found), PAGE) if limit else PAGE
             told = self._asker.get("audit", limit=part, cursor=cursor, **query)
@@ -39,23 +38,3 @@ class ServerAudit:
                 yield from (line + b"\n" for line in lines)
         if rest:
             yield rest
-
-
-def _query(wanted: WantedEntries) -> dict[str, str]:
-    is_task = wanted.index >= 0
-    return {
-        "operator": wanted.operator,
-        "command": wanted.command,
-        "job": "" if is_task else wanted.job_id,
-        "task": f"{wanted.job_id}/{wanted.index}" if is_task else "",
-        "since": _moment(wanted.first, wanted.since),
-        "until": _moment(wanted.last, wanted.until),
-        "refused": "true" if wanted.refused else "",
-    }
-
-
-def _moment(position: int, wall: int) -> str:
-    if position or not wall:
-        return str(position or "")
-    moment = datetime.fromtimestamp(wall / 1_000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

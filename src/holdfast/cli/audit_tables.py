@@ -6,6 +6,7 @@ from holdfast.cli.output import Column, View, draw
 from holdfast.cli.spans import clock
 
 NOTHING = "-"
+FORCE = "ForceTask"
 
 
 def entries_table(views: Sequence[View], *, wide: bool) -> str:
@@ -59,5 +60,8 @@ def _subject(view: View) -> str:
 
 def _told(view: View) -> list[str]:
     move = f"{view['from']} → {view['to']}" if view["from"] and view["to"] else view["action"]
+    if view["command"] == FORCE and view["position"] is not None:
+        # A move by hand looks like any other otherwise.
+        return [move, view["operator"], f"forced: {view['reason']}"]
     why = view["reason"] or ", ".join(view["metadata"].get("actions", ())[:3])
     return [move, view["operator"], why or NOTHING]

@@ -7,7 +7,7 @@ import click
 
 from holdfast.cli.errors import USAGE, Trouble
 from holdfast.cli.options import output_option, server_options
-from holdfast.cli.output import TABLES, WHOLE, Column, View, draw, emit, emit_line, note
+from holdfast.cli.output import TABLES, WHOLE, Column, View, counted, draw, emit, emit_line, note
 from holdfast.cli.reading import Look, folder_option, moment_of, told_moment
 from holdfast.coordinator.differing import difference
 from holdfast.coordinator.inspect import Moment, open_folder
@@ -106,7 +106,7 @@ def _how(view: View, wide: bool) -> str:
         told = [f"{name} {_word(now if view['change'] == 'added' else was)}"
                 for name, (was, now) in view["fields"].items()
                 if (now if view["change"] == "added" else was) is not None]  # fmt: skip
-    told += [f"{count} tasks {move}" for move, count in view["moves"].items()]
+    told += [f"{counted(count, 'task')} {move}" for move, count in view["moves"].items()]
     shown = told if wide else told[:WORDS]
     more = f"; and {len(told) - len(shown)} more" if len(told) > len(shown) else ""
     return "; ".join(shown) + more

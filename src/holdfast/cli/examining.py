@@ -11,7 +11,7 @@ from holdfast.api.listening import Address, CannotListen, bind
 from holdfast.cli.asking import Asked, Asker
 from holdfast.cli.errors import NOT_ALLOWED, TRY_AGAIN, Trouble, advised
 from holdfast.cli.finding import BAD, GOOD, POOR, Finding, good
-from holdfast.cli.output import View, typed
+from holdfast.cli.output import View, counted, typed
 from holdfast.cli.servers import FromServer
 from holdfast.cli.spans import span
 from holdfast.cli.vitals import vitals
@@ -189,7 +189,7 @@ def _versions(asker: Asker, server: str) -> Finding:
     known = [worker for worker in asker.get("workers")["workers"] if worker.get("version")]
     others = [worker for worker in known if worker["version"] != server]
     if not others:
-        return good("versions", f"{len(known)} workers are of the server's, {server}")
+        return good("versions", f"{counted(len(known), 'worker')} of the server's, {server}")
     told = ", ".join(
         f"{count} of {version}"
         for version, count in sorted(Counter(str(w["version"]) for w in others).items())

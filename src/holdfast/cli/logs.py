@@ -248,8 +248,9 @@ def _verdict(path: Path, finding: Finding) -> str:
 
 def _restore(path: Path) -> str:
     return (
-        f"Nothing before it can be read. Put a copy of {path} in its place, then "
-        f"`holdfast log verify {typed(path)}`."
+        "No record can be followed from the first on. A snapshot may stand for them: `holdfast log "
+        f"salvage {typed(path)} --dry-run` says what can be saved. Else put a copy of {path} in "
+        f"its place, then `holdfast log verify {typed(path)}`."
     )
 
 

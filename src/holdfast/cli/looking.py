@@ -14,7 +14,7 @@ from typing import Final
 from holdfast.cli.examining import NAMED, parked_finding
 from holdfast.cli.finding import BAD, GOOD, POOR, Finding, good
 from holdfast.cli.folders import FromFolder
-from holdfast.cli.output import typed
+from holdfast.cli.output import counted, typed
 from holdfast.cli.spans import size, span
 from holdfast.coordinator.inspect import LogDamaged, NewerFormat, NoLog, open_folder
 from holdfast.coordinator.owning import drift_of, owner_of
@@ -144,7 +144,8 @@ def _history(path: Path) -> Finding:
     if not found.is_good:
         first = found.violations[0] if found.violations else found.flaws[0].why
         count = len(found.flaws) + len(found.violations)
-        return Finding("history", BAD, f"{count} things are wrong, the first: {first}", verify)
+        told = f"{counted(count, 'thing')} wrong, the first: {first}"
+        return Finding("history", BAD, told, verify)
     return good("history", f"whole up to position {found.last}; every invariant holds")
 
 

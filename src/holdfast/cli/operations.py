@@ -13,6 +13,7 @@ from holdfast.cli.output import (
     TABLES,
     View,
     clean,
+    counted,
     draw_fields,
     emit_list,
     emit_one,
@@ -28,6 +29,7 @@ from holdfast.wire.operations import NewOperation, Undo
 FIRST_WAIT: Final = "2s"
 NEXT_WAIT: Final = "1s"
 DONE: Final = "DONE"
+LAST: Final = "last"
 
 SAID: Final[Mapping[str, str]] = {
     "unchanged": "of {} there was nothing to do",
@@ -66,9 +68,7 @@ def perform(order: Order, body: NewOperation, noun: str, done: str) -> int:
 
 
 def _counted(found: View) -> str:
-    jobs = "1 job" if found["jobs"] == 1 else f"{found['jobs']:,} jobs"
-    tasks = "1 task" if found["tasks"] == 1 else f"{found['tasks']:,} tasks"
-    return f"{tasks} of {jobs}"
+    return f"{counted(found['tasks'], 'task')} of {counted(found['jobs'], 'job')}"
 
 
 def _awaited(asker: Asker, told: View) -> View:
@@ -77,9 +77,9 @@ def _awaited(asker: Asker, told: View) -> View:
         return told
     with bar(told["verb"].replace("_", " "), told["total"]) as advance:
         meter = Meter(advance)
-        counted = "jobs" if told["verb"].endswith("jobs") else "tasks"
+        unit = "jobs" if told["verb"].endswith("jobs") else "tasks"
         while told["state"] == "RUNNING":
-            meter.reached(told["outcomes"].get(counted, 0))
+            meter.reached(told["outcomes"].get(unit, 0))
             told = asker.get("operations", told["id"], wait=NEXT_WAIT)
     return told
 
@@ -130,12 +130,13 @@ def _table(views: list[View]) -> str:
 
 
 @click.command("show")
-@click.argument("name", metavar="OPERATION")
+@click.argument("name", metavar="OPERATION|last")
 @reads
 def show_operation(look: Look, name: str, form: str) -> None:
     """Show one operation: what was asked, how far it got, whether it can be undone."""
     with look.source() as source:
-        view = source.operation(name)
+        views = source.operations() if name == LAST else []
+        view = source.operation(views[0]["id"] if views else name)
         text = operation_text(view, source.options)
     emit_one(form, view, text)
 
@@ -163,8 +164,14 @@ def operation_text(view: View, options: str) -> str:
     return draw_fields(fields) + (next_one if view["can_undo"] else "")
 
 
+def _meant(asker: Asker, name: str) -> str:
+    """The operation that is called so; `last` is the newest."""
+    found = asker.get("operations")["operations"] if name == LAST else []
+    return str(found[0]["id"]) if found else name
+
+
 @click.command("undo")
-@click.argument("name", metavar="OPERATION")
+@click.argument("name", metavar="OPERATION|last")
 @orders
 def undo(order: Order, name: str) -> int:
     """Take back what an operation did, as far as nothing has begun since.
@@ -174,14 +181,15 @@ def undo(order: Order, name: str) -> int:
     """
     with asking(order.server, order.token_file) as asker:
         if order.dry_run:
-            told = asker.post("operations", name, "undo", body=Undo(dry_run=True))
+            told = asker.post("operations", _meant(asker, name), "undo", body=Undo(dry_run=True))
             counts: dict[str, Any] = told["outcomes"]
             emit_one(order.form, told, draw_fields(list(counts.items())) if counts else "")
-            note(f"nothing was done; {counts.get('tasks', 0):,} tasks would be as they were")
+            count = counts.get("tasks", 0)
+            note(f"nothing was done; {counted(count, 'task')} would be put back")
             return 0
         body = Undo(reason=order.reason, wait=FIRST_WAIT)
-        told = _awaited(asker, asker.post("operations", name, "undo", body=body))
-        return _tell(order.form, told, "as they were again", asker.options)
+        told = _awaited(asker, asker.post("operations", _meant(asker, name), "undo", body=body))
+        return _tell(order.form, told, "put back", asker.options)
 
 
 @click.command("resume")

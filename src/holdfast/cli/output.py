@@ -246,6 +246,11 @@ def _painted(text: str, code: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
 
 
+def counted(count: int, noun: str) -> str:
+    """So many of them, as one says it."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def clean(value: object) -> str:
     """The first line with anything in it, without control characters. Nothing is shown as `-`."""
     text = "" if value is None else str(value)

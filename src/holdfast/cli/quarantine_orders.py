@@ -10,7 +10,7 @@ import msgspec
 from holdfast.cli.asking import Asker, asking
 from holdfast.cli.errors import REFUSED, TIMED_OUT, Trouble
 from holdfast.cli.options import output_option, server_options
-from holdfast.cli.output import TABLES, View, emit_list, emit_one, note
+from holdfast.cli.output import TABLES, View, counted, emit_list, emit_one, note
 from holdfast.cli.quarantine import cases_table, filters, wanted_of
 from holdfast.cli.selectors import ENDED, find_named_tasks
 from holdfast.cli.servers import FromServer
@@ -18,12 +18,13 @@ from holdfast.cli.stopping import Order, confirm, orders_noted
 from holdfast.cli.waiting import POLL_S, Deadline, OutOfTime
 from holdfast.core.task import TaskState
 from holdfast.wire.bodies import ChosenCases, Force
-from holdfast.wire.quarantine import WantedCases
+from holdfast.wire.quarantine import MARK, WantedCases
 
 SAMPLE: Final = 10
 """So many of those that are chosen are shown before it is done."""
 
 GOOD: Final = ("COMMITTED", "SUCCEEDED")
+ALL: Final = "all"
 
 
 class Done(msgspec.Struct):
@@ -34,7 +35,7 @@ class Done(msgspec.Struct):
     operations: list[str] = []
 
 
-_named = click.argument("names", metavar="[JOB/INDEX...]", nargs=-1)
+_named = click.argument("names", metavar="[JOB/INDEX...|fp:MARK|all]", nargs=-1)
 _every = click.option("--all", "every", is_flag=True, help="Everything that is in quarantine.")
 
 
@@ -116,12 +117,17 @@ def _chosen(
     canary: bool,
 ) -> ChosenCases:
     source = FromServer(asker)
+    only = names[0] if len(names) == 1 else ""
+    if only.lower() == ALL:
+        names, every = (), True
+    elif only.startswith(MARK) and not chosen["fingerprint"]:
+        names, chosen = (), {**chosen, "fingerprint": only}
     wanted = wanted_of(source, chosen)
     narrowed = wanted != WantedCases()
     if bool(names) == (narrowed or every) or (names and canary):
         raise click.UsageError(
             "Name tasks (12/3), or choose them: --reason, --job, --fingerprint, --older-than, "
-            "--name or --all."
+            "--name or all."
         )
     ids = [
         f"{job['id']}/{index}"
@@ -152,7 +158,7 @@ def _told_only(form: str, sample: View, done: str) -> int:
     views = sample["tasks"]
     emit_list(form, "tasks", views, _table(form, views))
     more = "at least " if sample["more"] else ""
-    note(f"nothing was done; {more}{sample['chosen']:,} tasks would be {done}")
+    note(f"nothing was done; {more}{counted(sample['chosen'], 'task')} would be {done}")
     return 0
 
 

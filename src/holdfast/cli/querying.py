@@ -88,13 +88,14 @@ def _answer(look: Look, question: Question) -> Rows:
         except CannotAnswer as no:
             raise Trouble(str(no), USAGE) from None
     from holdfast.cli.asking import asking
+    from holdfast.client.audit import ANSWER_S
     from holdfast.wire.bodies import Query
 
     body = Query(
         sql=question.sql, limit=question.rows, timeout=f"{question.timeout_ms}ms", at=look.moment()
     )
     with asking(look.server, look.token_file) as asker:
-        told = asker.post("query", body=body)
+        told = asker.post("query", body=body, answer_s=ANSWER_S)
     return Rows(told["columns"], told["rows"], told["complete"], told["position"], told["at"])
 
 

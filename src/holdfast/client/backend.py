@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from holdfast.client.audit import Answer, AuditEntry, AuditHead
 from holdfast.client.bundles import Bundle
 from holdfast.client.effects import OwedEffect
 from holdfast.client.explained import Reasons
@@ -25,11 +26,12 @@ from holdfast.core.commands import SubmitJob
 from holdfast.core.ids import Index, JobId
 from holdfast.core.schedule import Definition
 from holdfast.core.transactions import Transaction
-from holdfast.wire.bodies import ChosenCases, ChosenEffects, ChosenStalls, Edits, NewLimit
+from holdfast.wire.bodies import ChosenCases, ChosenEffects, ChosenStalls, Edits, NewLimit, Query
 from holdfast.wire.operations import NewOperation, Preview, Undo
 from holdfast.wire.output import Output
 from holdfast.wire.quarantine import WantedCases
 from holdfast.wire.wanted import WantedEffects
+from holdfast.wire.wanted_entries import WantedEntries
 
 Decode = Callable[[bytes], Any]
 View = dict[str, Any]
@@ -154,6 +156,17 @@ class Quarantine(Protocol):
         """False where it was there already."""
 
 
+class Audit(Protocol):
+    """Who did what and why, and what can be asked in SQL."""
+
+    def entries(self, wanted: WantedEntries, limit: int) -> list[AuditEntry]:
+        """The newest, the newest last; all of them where `limit` is 0."""
+
+    def head(self) -> AuditHead: ...
+
+    def answer(self, question: Query) -> Answer: ...
+
+
 class Backend(Protocol):
     """Refusals are raised as `Refused`."""
 
@@ -189,6 +202,9 @@ class Backend(Protocol):
 
     @property
     def quarantine(self) -> Quarantine: ...
+
+    @property
+    def audit(self) -> Audit: ...
 
     @property
     def reasons(self) -> Reasons: ...

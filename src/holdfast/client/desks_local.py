@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
 
+from holdfast.client.audit_local import LocalAudit
 from holdfast.client.effects_local import LocalEffects
 from holdfast.client.errors import Refused
 from holdfast.client.explained_local import LocalReasons
@@ -52,6 +53,10 @@ class LocalDesks(ABC):
     @cached_property
     def quarantine(self) -> LocalQuarantine:
         return LocalQuarantine(self.call, self._embedded.library(), self.actor)
+
+    @property
+    def audit(self) -> LocalAudit:
+        return LocalAudit(self.call, self._embedded)
 
     @property
     def reasons(self) -> LocalReasons:

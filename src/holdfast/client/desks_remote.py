@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.client.audit import RemoteAudit
 from holdfast.client.effects import RemoteEffects
 from holdfast.client.explained import RemoteReasons
 from holdfast.client.limits import RemoteLimits
@@ -26,6 +27,7 @@ class RemoteDesks:
         self.operations = RemoteOperations(http, asked, post)
         self.stalls = RemoteStalls(http, asked, post)
         self.quarantine = RemoteQuarantine(http, asked, post)
+        self.audit = RemoteAudit(http, asked, post)
         self.reasons = RemoteReasons(http, asked)
         self.runtimes = RemoteRuntimes(http, asked, post)
         self.schedules = RemoteSchedules(http, asked, post)

@@ -312,9 +312,9 @@ class Remote(RemoteDesks):
     def _get(self, path: str, kind: type[T], **query: Any) -> T:
         return self._asked(lambda: self._http.get(API + path, kind, **query))
 
-    def _post(self, path: str, body: AnyBody | None, kind: type[T], **query: str) -> T:
+    def _post(self, path: str, body: AnyBody | None, kind: type[T]) -> T:
         key = uuid.uuid4().hex
-        return self._asked(lambda: self._http.post(API + path, body, kind, key=key, **query))
+        return self._asked(lambda: self._http.post(API + path, body, kind, key=key))
 
     def _asked(self, ask: Callable[[], T]) -> T:
         """The answer; what the server says no to is raised."""

@@ -23,6 +23,7 @@ from holdfast.coordinator.watch import JobNow
 from holdfast.core.ids import Index, JobId, Position
 from holdfast.core.task import FRESH, TaskState
 from holdfast.wire import watching as w
+from holdfast.wire.answers import NOT_NOW
 from holdfast.wire.bodies import Watch
 from holdfast.wire.http import Http, Rejected
 
@@ -37,7 +38,7 @@ CLUTTER: Final = 1_000
 """How many jobs may be told that nobody holds any more, before a busy stream is told so. In a quiet
 moment it is told at once."""
 
-PASSING: Final = frozenset({404, 429, 500, 502, 503, 504})
+PASSING: Final = NOT_NOW | {404}
 """Answers that another try may change. A stream that is not found went with its server."""
 
 STOP_S: Final = 5.0

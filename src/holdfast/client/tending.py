@@ -6,6 +6,7 @@ from typing import Unpack
 
 from msgspec import UNSET, UnsetType
 
+from holdfast.client.auditing import Auditing
 from holdfast.client.backend import Backend
 from holdfast.client.edits import Terms, edits_from
 from holdfast.client.effects import OwedEffect
@@ -26,7 +27,7 @@ from holdfast.wire.limits import changes_of
 from holdfast.wire.wanted import EFFECT_STATES, WantedEffects, effect_states
 
 
-class Tending(Quarantining):
+class Tending(Quarantining, Auditing):
     """Half of `Holdfast`: sending back, moving and stopping tasks, what they owe, limits, and what
     happened."""
 

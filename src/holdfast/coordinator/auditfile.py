@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from holdfast.coordinator.audit import entries_of
 from holdfast.coordinator.inspect import Told
+from holdfast.coordinator.recovery import Readable
 from holdfast.coordinator.views import View
 from holdfast.core.unreadable import UNREADABLE
 
@@ -34,6 +35,18 @@ class Span(Struct, frozen=True, kw_only=True):
     last: int
     before: str
     head: str
+
+
+def span_of(log: Readable, first: int, last: int) -> Span:
+    """These positions of a log, with its chain around them."""
+    before, after = log.chain_after(first - 1), log.chain_after(last)
+    return Span(
+        log_id=log.log_id,
+        first=first,
+        last=last,
+        before=(before or b"").hex(),
+        head=(after or b"").hex(),
+    )
 
 
 class Torn(Exception):

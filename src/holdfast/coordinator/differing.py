@@ -45,6 +45,9 @@ class Change(Struct, frozen=True):
 
 def changes(before: Reading, after: Reading) -> Iterator[Change]:
     """Everything that differs, jobs first, in the order of their numbers."""
+    # One clock for both: what did not change must not look as if it had, where only one of the two
+    # has read the frames that knew what the wall clock showed.
+    before = Reading(before.folder, before.state, after.walls)
     yield from _jobs(before, after)
     for table in TABLES:
         if table.name in NAMED:

@@ -20,7 +20,6 @@ from holdfast.coordinator.presence import Presence
 from holdfast.coordinator.results import Results
 from holdfast.coordinator.room import Room, space_of
 from holdfast.coordinator.settings import Settings
-from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.stalls import Stalls
 from holdfast.coordinator.taking import Taken, take_folder
 from holdfast.coordinator.ticker import Rounds, Ticker
@@ -50,15 +49,8 @@ class Embedded:
         )
         self.exchanges.adjust(settings)
         self.engine = Engine(taken.coordinator, taken.log, NoFaults())
-        self.desk = Desk()
-        self.snapshotter = Snapshotter(
-            self.log.path,
-            self.log,
-            settings,
-            taken.unsnapped,
-            partial(taken.install, self.engine.post),
-            self.desk,
-        )
+        self.desk, self.questions = Desk(), Desk()
+        self.snapshotter = taken.snapshotter(settings, self.engine.post, self.desk)
         self.room = Room(
             self.coordinator,
             settings,
@@ -111,6 +103,7 @@ class Embedded:
         way gets `patience_s`; whoever still waits for something is told `why`. A disk that is full
         holds nobody here: what it had no room for was never acknowledged."""
         self.engine.leave()
+        self.questions.leave()
         self.checker.finish()
         self.snapshotter.finish(patience_s)
         settled = threading.Event()

@@ -35,6 +35,7 @@ from holdfast.wal import (
     read_folder,
     verify_snapshot,
 )
+from holdfast.wire.specs import instant_of
 
 __all__ = [
     "DiskFull",
@@ -51,6 +52,7 @@ __all__ = [
     "Walls",
     "look_at",
     "look_into",
+    "moment_of",
     "open_folder",
     "snapshot_files",
     "thawed",
@@ -87,6 +89,15 @@ class Moment(Struct, frozen=True):
 
     position: int | None = None
     wall: int | None = None
+
+
+def moment_of(text: str, name: str) -> Moment:
+    """A position or an RFC 3339 instant; empty is the end."""
+    if not text:
+        return Moment()
+    if text.isascii() and text.isdigit() and len(text) < 20:
+        return Moment(position=int(text))
+    return Moment(wall=instant_of(text, name))
 
 
 class Told(Struct, frozen=True):

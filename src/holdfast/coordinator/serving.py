@@ -28,7 +28,6 @@ from holdfast.coordinator.results import Results
 from holdfast.coordinator.room import Room, space_of
 from holdfast.coordinator.runtime_history import Remembered
 from holdfast.coordinator.settings import Settings
-from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.coordinator.stalls import Stalls
 from holdfast.coordinator.taking import Taken
 from holdfast.coordinator.ticker import Rounds, Ticker
@@ -108,14 +107,7 @@ class Served:
             taken.coordinator, self.exchanges, self._parking, self.engine.soon, faults
         )
         self.desk, self.questions = Desk(), Desk(QUESTIONS)
-        self.snapshotter = Snapshotter(
-            self.log.path,
-            self.log,
-            settings,
-            taken.unsnapped,
-            partial(taken.install, self.engine.post),
-            self.desk,
-        )
+        self.snapshotter = taken.snapshotter(settings, self.engine.post, self.desk)
         self.room = Room(
             self.coordinator,
             settings,

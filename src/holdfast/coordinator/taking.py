@@ -2,16 +2,20 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
 from msgspec import Struct
 
 from holdfast.coordinator.coordinator import Coordinator
+from holdfast.coordinator.desk import Desk
 from holdfast.coordinator.lines import say
 from holdfast.coordinator.ports import Dice, Faults, Machine, NoFaults, SystemClock, SystemDice
 from holdfast.coordinator.recovery import opening, recover
 from holdfast.coordinator.refusals import RefusalNotes
+from holdfast.coordinator.settings import Settings
+from holdfast.coordinator.snapshotting import Snapshotter
 from holdfast.core import commands as c
 from holdfast.core.decision import Refused
 from holdfast.core.errors import BrokenInvariant, LogFailed
@@ -62,6 +66,11 @@ class Taken:
         """A record that may not be written yet: a repeat can come that soon."""
         pending = self.coordinator.pending_record(position)
         return decode_record(pending) if pending is not None else self.read(position)
+
+    def snapshotter(self, settings: Settings, post: Post, desk: Desk) -> Snapshotter:
+        """Whoever has snapshots of this folder made, recorded by way of `post`."""
+        install = partial(self.install, post)
+        return Snapshotter(self.log.path, self.log, settings, self.unsnapped, install, desk)
 
     def install(self, post: Post, command: c.InstallSnapshot) -> None:
         """Called by the snapshot's thread: returns when the record is durable."""

@@ -45,7 +45,9 @@ class EnsureMetricsTargets(Struct, frozen=True, tag=True):
 
 class Enforce(Struct, frozen=True, tag=True, kw_only=True):
     """Bring one dimension of these workloads to `target`; the actuator picks the path. `target`
-    is None to go back to what was declared. `key` is the target's name in the status."""
+    is None to go back to what was declared. `key` is the target's name in the status.
+    `is_release`: it is let go of, and nobody is told anything; what was declared is applied as it
+    is when a person declares it."""
 
     key: str
     component: str
@@ -55,6 +57,7 @@ class Enforce(Struct, frozen=True, tag=True, kw_only=True):
     basis: str
     confidence: float
     cooldown_until: Instant
+    is_release: bool = False
 
 
 class DeleteChildren(Struct, frozen=True, tag=True):

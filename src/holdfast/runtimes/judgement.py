@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core.amounts import spelled_ms
 from holdfast.core.ids import Instant
@@ -153,7 +154,9 @@ def _actions(subject: Subject) -> Iterator[Enforce | EmitEvent]:
         case ResetTarget(target=target):
             yield _enforce(subject, None if target == look.declared else target, is_reset=True)
         case SkipMode() | NoChange() if is_leftover(look):
-            yield _enforce(subject, None, is_reset=True)
+            # Whoever guards a data grid that shrinks has to see that it should.
+            is_guarded = subject.workload.partition_check is not None
+            yield replace(_enforce(subject, None, is_reset=True), is_release=is_guarded)
 
 
 def is_leftover(look: NfrInput) -> bool:

@@ -25,7 +25,7 @@ from holdfast.runtimes.gates import is_followed
 from holdfast.runtimes.judgement import event_of
 from holdfast.runtimes.observed import Observed
 from holdfast.runtimes.paths import failure_of
-from holdfast.runtimes.ports import Analyzer, Clock, Deed, Outcome, Store, Substrate
+from holdfast.runtimes.ports import DONE, Analyzer, Clock, Deed, Outcome, Store, Substrate
 from holdfast.runtimes.reduce import (
     apply_enforcement,
     record_apply,
@@ -211,6 +211,9 @@ class Pass:
 
     def _do(self, resource: Resource, deed: Deed) -> None:
         since = self._with.clock.now()
+        if isinstance(deed, Enforce) and deed.is_release:
+            self._done(deed, DONE, since)
+            return
         self._with.substrate.act(
             resource, deed, lambda outcome: self._done(deed, outcome, since)
         )

@@ -53,6 +53,11 @@ def _problems(path: str, component: Component, template: str) -> Problems:
         yield from _health(f"{path}.health", component.health)
     if component.metrics is not None:
         yield from _web_path(f"{path}.metrics.path", component.metrics.path)
+    if isinstance(component, Odgm) and component.partition_health is not None:
+        where, asked = f"{path}.partitionHealth", component.partition_health
+        yield from _web_path(f"{where}.path", asked.path)
+        yield from _long(f"{where}.period", int(asked.period))
+        yield from _long(f"{where}.timeout", int(asked.timeout))
 
 
 def _ports(path: str, component: Component) -> Problems:

@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 AWAY: Final = frozenset({502, 503, 504})
 """Answers that mean: not now. The request was not taken, or is safe to repeat."""
+NOT_NOW: Final = AWAY | {429, 500}
+"""Answers after which the same may be asked again later, by whoever has time."""
 
 UNASKED: Final = "an answer came that nobody waits for"
 

@@ -69,11 +69,19 @@ class Http:
         return heard.content.decode()
 
     def post(
-        self, path: str, body: AnyBody | None, kind: type[T], *, key: str = "", **query: Any
+        self,
+        path: str,
+        body: AnyBody | None,
+        kind: type[T],
+        *,
+        key: str = "",
+        answer_s: float = ANSWER_S,
+        **query: Any,
     ) -> T:
         """Ask for a change. With a `key` it is repeated until the server has answered; the server
-        knows a repeat by it."""
-        return self._answer(self._ask("POST", path, params=query, body=body, key=key), kind)
+        knows a repeat by it. `answer_s` is how long the answer itself may take."""
+        heard = self._ask("POST", path, params=query, body=body, key=key, answer_s=answer_s)
+        return self._answer(heard, kind)
 
     def put(self, path: str, body: Struct | None, kind: type[T]) -> T:
         return self._answer(self._ask("PUT", path, body=body), kind)
@@ -138,6 +146,7 @@ class Http:
         body: AnyBody | None = None,
         key: str = "",
         file: tuple[BinaryIO, int] | None = None,
+        answer_s: float = ANSWER_S,
     ) -> Heard:
         headers = {"idempotency-key": key} if key else {}
         content, size = b"", 0
@@ -154,7 +163,8 @@ class Http:
             if self._closed.is_set():
                 raise RuntimeError("this client was closed")
             try:
-                heard = self._ask_once(method, request, () if file is None else _chunks(file[0]))
+                content_of = () if file is None else _chunks(file[0])
+                heard = self._ask_once(method, request, content_of, answer_s)
                 if heard.status == TOO_OFTEN:
                     if not self._waits_as_told(heard, give_up_at):
                         return heard
@@ -178,12 +188,14 @@ class Http:
             self._closed.wait(min(left, random.uniform(0, pause)))  # noqa: S311
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    def _ask_once(self, method: str, request: bytes, body: Iterable[bytes]) -> Heard:
+    def _ask_once(
+        self, method: str, request: bytes, body: Iterable[bytes], answer_s: float
+    ) -> Heard:
         with self._lines.taken() as line:
             # Nothing follows the head of an answer to HEAD, whatever it says.
             if method == "HEAD":
-                return line.begin(request, ANSWER_S)
-            return line.ask(request, body, ANSWER_S)
+                return line.begin(request, answer_s)
+            return line.ask(request, body, answer_s)
 
     def _waits_as_told(self, heard: Heard, give_up_at: float) -> bool:
         """Wait until the server wants to be asked again; False where nobody has so much time."""

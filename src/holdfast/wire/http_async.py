@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.unreadable import UNREADABLE
-from holdfast.wire.answers import AWAY, Broken, Rejected, decoded, rejection
+from holdfast.wire.answers import NOT_NOW, Broken, Rejected, decoded, rejection
 from holdfast.wire.connection import Connections
 from holdfast.wire.errors import Unreachable
 from holdfast.wire.http import CONNECT_S, said
@@ -19,8 +19,6 @@ from holdfast.wire.target import MSGPACK, Server
 T = TypeVar("T")
 
 ANSWER_S: Final = 60.0
-NOT_NOW: Final = AWAY | {429, 500}
-"""Answers after which the same may be asked again later."""
 
 
 class AsyncHttp:

@@ -2,6 +2,7 @@
 through them."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from msgspec import Struct
@@ -46,3 +47,24 @@ def _is_of(entry: Mapping[str, Any], index: int) -> bool:
         return bool(entry["status"] == VALIDATED)
     first, _, last = name.rpartition("/")[2].partition("-")
     return int(first) <= index <= int(last or first)
+
+
+def query_of(wanted: WantedEntries) -> dict[str, str]:
+    """The same as a server is asked for it."""
+    is_task = wanted.index >= 0
+    return {
+        "operator": wanted.operator,
+        "command": wanted.command,
+        "job": "" if is_task else wanted.job_id,
+        "task": f"{wanted.job_id}/{wanted.index}" if is_task else "",
+        "since": _moment(wanted.first, wanted.since),
+        "until": _moment(wanted.last, wanted.until),
+        "refused": "true" if wanted.refused else "",
+    }
+
+
+def _moment(position: int, wall: int) -> str:
+    if position or not wall:
+        return str(position or "")
+    moment = datetime.fromtimestamp(wall / 1_000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -19,6 +19,7 @@ from typing import BinaryIO, Final
 
 from msgspec import Struct
 
+from holdfast.wire.answers import NOT_NOW
 from holdfast.wire.archives import LIMITS, Limits
 from holdfast.wire.contents import is_digest, new_digest
 from holdfast.wire.http import Http, Rejected, Unreachable
@@ -29,7 +30,6 @@ BOUND_BYTES: Final = 4 * 1024 * 1024 * 1024
 PAUSE_S: Final = 0.2
 IDLE_S: Final = 30.0
 NOT_FOUND: Final = 404
-LATER: Final = frozenset({429, 500, 502, 503, 504})
 
 Fetch = Callable[[str], AbstractContextManager[Iterable[bytes]]]
 """The bytes of the bundle with this digest, as they come; `Unreachable`, or `BadBundle` where it
@@ -58,7 +58,7 @@ def fetch_over(http: Http) -> Fetch:
         except Rejected as no:
             if no.problem.status == NOT_FOUND:
                 raise BadBundle("the server does not have it") from no
-            if no.problem.status in LATER:
+            if no.problem.status in NOT_NOW:
                 raise Unreachable(http.server.url, str(no)) from no
             raise
 

@@ -7,13 +7,13 @@ this is. The rest is told once: the next of it is a few seconds away.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import structs
 
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Exchange, Sample, ServiceNews
-from holdfast.wire.servicing import STOPPING, PartitionNews
+from holdfast.wire.servicing import PARTITIONS_MAX, STOPPING, PartitionNews
 
 
 class ServiceBook:
@@ -87,13 +87,18 @@ class ServiceBook:
                 structs.replace(sample, ago_ms=max(0, now_ms - at_ms))
                 for sample, at_ms in self._samples.values()
             )
-            partitions = tuple(
-                structs.replace(news, ago_ms=max(0, now_ms - at_ms))
-                for news, at_ms in self._partitions.values()
-            )
             self._samples.clear()
-            self._partitions.clear()
-            return tuple(self._unsaid.values()), samples, partitions
+            return tuple(self._unsaid.values()), samples, tuple(self._tell_partitions(now_ms))
+
+    def _tell_partitions(self, now_ms: int) -> Iterator[PartitionNews]:
+        """As many as one exchange may carry; the rest goes with the next."""
+        total = 0
+        for lease_id, (news, at_ms) in list(self._partitions.items()):
+            total += len(news.claims)
+            if total > max(PARTITIONS_MAX, len(news.claims)):
+                return
+            del self._partitions[lease_id]
+            yield structs.replace(news, ago_ms=max(0, now_ms - at_ms))
 
     def answered(self, sent: Exchange) -> None:
         """What that exchange told is known now."""

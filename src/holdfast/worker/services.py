@@ -8,7 +8,7 @@ and have a moment to hear of it, before the process is.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import structs
 
@@ -16,9 +16,8 @@ from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Item, Lingering, Run
 from holdfast.wire.service import SERVICE, BadPlan, decode_plan
 from holdfast.wire.servicing import STOPPING
-from holdfast.worker.attendant import Attendant
-from holdfast.worker.commands import CommandExecutor
-from holdfast.worker.executor import Harvest, Running, merge
+from holdfast.worker.attendant import Aside, Attendant
+from holdfast.worker.executor import Executor, Harvest, Running, merge
 from holdfast.worker.lanes import Outcome, failed
 from holdfast.worker.ports import Ports
 from holdfast.worker.replica import Replica
@@ -29,17 +28,31 @@ FAREWELL_MS: Final = 1_000
 """How long a replica that is to end waits at most for others to hear of it."""
 
 
+class Programs(Executor, Protocol):
+    """The executor of commands, as far as services need more of it than the agent does."""
+
+    @property
+    def aside(self) -> Aside:
+        """Have something run beside a replica."""
+
+    def condemn(self, lease_id: LeaseId, why: str, grace_ms: int) -> None:
+        """End an attempt that is past help; it fails, for this reason."""
+
+    def holds(self, slot: int) -> bool: ...
+
+
 class ServiceExecutor:
     """See `holdfast.worker.executor.Executor` for what each method owes. Whatever is no service
     passes straight through. `host` is where others reach the services of this worker."""
 
     def __init__(
         self,
-        commands: CommandExecutor,
+        commands: Programs,
         attendant: Attendant,
         book: ServiceBook,
         clock_ms: Callable[[], int],
         host: str,
+        ports: Ports | None = None,
     ) -> None:
         self.slots = commands.slots
         self._commands = commands
@@ -47,7 +60,7 @@ class ServiceExecutor:
         self._book = book
         self._clock_ms = clock_ms
         self._host = host
-        self._ports = Ports()
+        self._ports = ports or Ports()
         self._replicas: dict[LeaseId, Replica] = {}
         # Those given up that may still run: they end without a report, and keep their ports until
         # they have.

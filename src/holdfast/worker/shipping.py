@@ -25,7 +25,6 @@ CALM_S: Final = 0.025
 FULL_S: Final = 0.05
 """The pause after a batch as large as one may be: output must not fill the network."""
 ANSWER_S: Final = 30.0
-RATE_LIMITED: Final = 429
 
 Bring = Callable[[Chunks, float], Awaitable[Receipt]]
 """Take chunks to the server and bring its answer, within so many seconds, or raise `Unreachable`
@@ -89,8 +88,6 @@ class Shipper:
         except Unreachable:
             return self._back_off()
         except Rejected as error:
-            if error.problem.status == RATE_LIMITED:
-                return self._back_off()
             log.warning("the server does not take what tasks print: %s", error)
             self._outbox.give_up(chunks)
             return FULL_S

@@ -16,6 +16,7 @@ from typing import BinaryIO, Final, Protocol
 
 from holdfast.core.ids import LeaseId
 from holdfast.core.owed import Stored
+from holdfast.wire.answers import NOT_NOW
 from holdfast.wire.exchange import (
     NOT_STORED,
     Done,
@@ -35,7 +36,6 @@ from holdfast.worker.troubles import ERROR_BYTES_MAX, bounded
 RESULTS: Final = "/api/v1/results"
 CARRIERS: Final = 2
 """How many results are brought at once: more would only share the same wire."""
-LATER: Final = frozenset({429, 500})
 
 
 class Carrier(Protocol):
@@ -221,7 +221,7 @@ class StowedExecutor:
                 self._closed.wait(random.uniform(0, pause))  # noqa: S311
                 pause = min(pause * 2, LONGEST_PAUSE_S)
             except Rejected as no:
-                if no.problem.status not in LATER:
+                if no.problem.status not in NOT_NOW:
                     return _failed(done, f"the server does not take its result: {no}")
                 self._closed.wait(random.uniform(0, pause))  # noqa: S311
                 pause = min(pause * 2, LONGEST_PAUSE_S)

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.coordinator.differing import changes
-from holdfast.coordinator.inspect import Moment, open_folder
+from holdfast.coordinator.inspect import Moment, Walls, open_folder
+from holdfast.core.ids import Instant
 from holdfast.core.job import job_state, state_of
+from holdfast.core.state import Token
 
 
 def told(run, folder: Path, *moments: object) -> dict:
@@ -61,3 +63,16 @@ def test_no_moment_and_three_of_them_are_told_what_to_type(run, folder: Path, mo
     done = run("diff", *options, "--data", folder)
     assert (done.code, done.out) == (2, "")
     assert "holdfast diff --at 10m --at 412" in done.err
+
+
+def test_what_stayed_does_not_differ_because_one_look_knows_the_clock_less_well(
+    folder: Path,
+) -> None:
+    # A look that begins at a snapshot has not read what the wall clock showed before it.
+    before, after = open_folder(folder), open_folder(folder)
+    for reading in (before, after):
+        reading.state.tokens["t"] = Token("t", "", b"", (), "", reading.state.time, Instant(0))
+    after.walls = Walls()
+    after.walls.note(0, 4)
+    assert before.wall(before.state.time) != after.wall(after.state.time)
+    assert list(changes(before, after)) == []

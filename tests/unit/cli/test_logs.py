@@ -97,6 +97,19 @@ def test_the_good_part_before_the_damage_can_be_looked_at(run, folder: Path) -> 
         assert f"holdfast log verify {folder}" in refused.err
 
 
+def test_a_log_without_a_beginning_is_told_of_the_snapshot_that_may_stand_for_it(
+    run, folder: Path
+) -> None:
+    (segment,) = (folder / "wal").glob("*.seg")
+    content = bytearray(segment.read_bytes())
+    content[100] ^= 1
+    segment.write_bytes(content)
+    done = run("log", "verify", folder)
+    assert done.code == 1
+    assert f"{segment}, byte 0: " in done.err
+    assert f"`holdfast log salvage {folder} --dry-run`" in done.err
+
+
 def test_a_log_that_is_gone_is_damage_and_not_absence(run, folder: Path) -> None:
     (folder / "wal" / SEGMENT).unlink()
     done = run("log", "verify", folder)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.coordinator.crews import LiveCrew
+from holdfast.coordinator.gridviews import NOTHING_HEARD
 from holdfast.coordinator.surroundings import Surroundings
 from holdfast.core import commands as c
 from holdfast.core import events as e
@@ -16,7 +17,16 @@ from holdfast.scheduler.explain import JobSituation, explain, explain_job
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.post import Post
 from holdfast.testing.service import Service
-from holdfast.wire.exchange import Failed, Hello, Progress, Sample, ServiceNews, Started
+from holdfast.wire.exchange import (
+    Failed,
+    Hello,
+    PartitionNews,
+    Progress,
+    Sample,
+    ServiceNews,
+    Started,
+)
+from holdfast.wire.servicing import PartitionClaim
 
 JOB = JobId("1")
 TERM_MS = 10_000
@@ -140,6 +150,31 @@ def test_after_a_restart_what_was_ready_still_is_and_the_rest_is_told_again() ->
     assert standing.told == "unready: slow"
     assert reached(service) == []
     assert service.troubles == []
+
+
+def test_partitions_are_heard_from_the_holder_alone_and_forgotten_with_the_lease() -> None:
+    service = a_service()
+    worker, (lease,) = begun(service)
+    views, claim = service.exchanges.servicing.grid_views, PartitionClaim("0", 1, 1, "a")
+    changed: list[str] = []
+    service.exchanges.servicing.on_change = changed.append
+    told = PartitionNews(LeaseId(lease), (claim,), 5_000, ago_ms=3)
+    stranger = Post(service, name="stranger")
+    stranger.hear(hello=HELLO, partitions=(told,))
+    assert views.heard(LeaseId(lease)) == NOTHING_HEARD
+    for _ in range(2):
+        worker.hear(held=(lease,), partitions=(told,))
+    heard = views.heard(LeaseId(lease))
+    assert heard.view is not None
+    assert (heard.view.at, heard.view.lasts_ms) == (service.coordinator.now() - 3, 15_000)
+    # The same again is no reason to look at anything.
+    assert changed == [JOB]
+    worker.hear(held=(lease,), partitions=(PartitionNews(told.lease_id, problem="404"),))
+    kept = views.heard(LeaseId(lease))
+    assert (kept.view, kept.problem, changed) == (heard.view, "404", [JOB, JOB])
+    worker.hear(failed=(Failed(JOB, Index(0), LeaseId(lease), 1, "failed", "x", "", 1),))
+    service.exchanges.servicing.sweep()
+    assert views.heard(LeaseId(lease)) == NOTHING_HEARD
 
 
 def test_samples_are_kept_for_a_while_with_when_they_were_taken() -> None:

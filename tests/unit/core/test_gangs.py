@@ -12,7 +12,7 @@ from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.core.job import job_reason, job_state, state_of
 from holdfast.core.placing import After, Placing
 from holdfast.core.reports import Done
-from holdfast.core.spec import JobSpec, RetryPolicy
+from holdfast.core.spec import STOP, JobSpec, RetryPolicy
 from holdfast.core.task import TaskState
 from holdfast.testing.world import World
 
@@ -108,6 +108,16 @@ def test_a_blocked_or_delayed_gang_is_not_granted() -> None:
     assert world.grant_gang("later", "a") == ()
     world.sleep(1_000)
     assert world.grant_gang("later", "a") != ()
+
+
+def test_a_gang_that_must_not_outlive_its_leases_waits_until_those_it_drags_down_are_over() -> None:
+    world, leases = a_gang(term_ms=15_000, spec=msgspec.structs.replace(GANG, on_disconnect=STOP))
+    until = world.now + 15_000
+    fail_one(world, leases)
+    assert {end.not_before for end in ends(world).values()} == {until}
+    assert world.grant_gang(J, "a", "a", "a") == ()
+    world.sleep(until - world.now)
+    assert world.grant_gang(J, "a", "a", "a") != ()
 
 
 def fail_one(world: World, leases: tuple[LeaseId, ...]) -> None:

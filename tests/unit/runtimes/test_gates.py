@@ -16,8 +16,9 @@ from holdfast.runtimes.gates import (
     closed_gate,
     closed_phase,
     is_followed,
+    opens_soon,
 )
-from holdfast.runtimes.observed import Partition
+from holdfast.runtimes.observed import Partition, Telling
 from holdfast.runtimes.spec import CPU, MEMORY, ODGM_REPLICAS, REPLICAS
 from holdfast.runtimes.status import Phase
 
@@ -132,6 +133,46 @@ def test_a_gate_that_is_closed_says_why(dimension: str, changes: dict[str, Any],
     for other in PRECONDITIONS:
         if other != dimension:
             assert closed_gate(other, a_situation(**changes)) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"partitions_declared": 2}, "1 of 2 partitions are told of"),
+        ({"telling": Telling(doubt="1/2 is silent")},
+         "not every member tells of its partitions: 1/2 is silent"),
+        ({"partitions": None, "telling": Telling(doubt="nobody is asked")},
+         "the health of the partitions is not known: nobody is asked"),
+        ({"replicas_leaving": 1}, "a member is still leaving"),
+        ({"target": 4, "replicas_ready": 2}, "2 of 3 replicas are ready"),
+        ({"telling": Telling(told_at=NOW), "changed_at": NOW},
+         "nothing was heard of the partitions since the last change"),
+    ],
+)  # fmt: skip
+def test_the_data_grid_waits_for_all_who_tell_and_for_the_last_change(
+    changes: dict[str, Any], why: str
+) -> None:
+    assert closed_gate(ODGM_REPLICAS, a_situation(**changes)) == why
+
+
+def test_one_that_is_not_ready_may_leave_and_what_was_heard_since_counts() -> None:
+    assert closed_gate(ODGM_REPLICAS, a_situation(target=2, replicas_ready=2)) == ""
+    telling = Telling(told_at=Instant(NOW + 1))
+    assert closed_gate(ODGM_REPLICAS, a_situation(telling=telling, changed_at=NOW)) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_soon"),
+    [
+        ({}, False),
+        ({"partitions": (a_partition(3, NOW),)}, True),
+        ({"replicas_leaving": 1}, True),
+        ({"partitions": (a_partition(2, NOW),)}, False),
+        ({"actual": 2, "target": 1}, False),
+    ],
+)
+def test_only_what_time_alone_will_open_opens_soon(changes: dict[str, Any], is_soon: bool) -> None:
+    assert opens_soon(ODGM_REPLICAS, a_situation(**changes)) is is_soon
 
 
 def test_002_125_replicas_ask_for_nothing_but_phase_stability_and_cooldown() -> None:

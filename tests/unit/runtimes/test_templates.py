@@ -11,14 +11,15 @@ from holdfast.runtimes.descriptor import TemplateDescriptor, replicas_ready
 from holdfast.runtimes.evaluate import evaluate
 from holdfast.runtimes.evaluation import EvalInput
 from holdfast.runtimes.manifest import ClassRuntime, decode
-from holdfast.runtimes.observed import Child, Known, ManagedKind, Observed, Partition
+from holdfast.runtimes.observed import Child, Known, ManagedKind, Observed, Partition, Telling
 from holdfast.runtimes.resource import API_VERSION, KIND, Resource
 from holdfast.runtimes.status import ApplyCode, ApplyResult, Enforced, Phase, Status
 from holdfast.runtimes.templates import TEMPLATES, discover
-from holdfast.runtimes.workload import Workload
+from holdfast.runtimes.workload import PartitionCheck, Workload
 from holdfast.testing.model_runtime import a_resource, declared, function
 
 ODGM = {"command": ["grid", "$PORT"], "partitions": 2}
+TELLS = {"partitionHealth": {}}
 EVERY = pytest.mark.parametrize("descriptor", list(TEMPLATES.values()), ids=list(TEMPLATES))
 
 
@@ -196,6 +197,35 @@ def test_002_167_the_data_grid_is_ready_with_every_partition_it_tells_of(descrip
         partitions = (Partition(name="p0", members=2, ready=ready, leader="a"),)
         observed = Observed(children={}, partitions=partitions)
         assert rule.evaluator(grid, child_of(grid), observed).is_ready is is_ready
+
+
+@EVERY
+def test_a_grid_that_is_to_tell_and_does_not_is_not_ready_and_only_early_on_unknown(descriptor):
+    silent, grid = (rendered(descriptor, odgm={**ODGM, **more})[1] for more in ({}, TELLS))
+    rule = next(rule for rule in descriptor.readiness if rule.kind is grid.kinds[0])
+    unheard = Observed(children={}, telling=Telling(doubt="1/0 is silent"))
+    assert rule.evaluator(silent, child_of(silent), unheard).is_ready
+    found = rule.evaluator(grid, child_of(grid), unheard)
+    assert (found.is_ready, found.reason, found.is_unknown) == (False, "PartitionsUnknown", False)
+    assert found.message == "the health of the partitions is not known: 1/0 is silent"
+    early = Observed(children={}, telling=Telling(is_awaited=True))
+    assert rule.evaluator(grid, child_of(grid), early).is_unknown
+    one = Observed(children={}, partitions=(Partition(name="0", members=1, ready=1),))
+    assert rule.evaluator(grid, child_of(grid), one).message == "1 of 2 partitions are told of"
+
+
+@EVERY
+def test_who_is_asked_about_partitions_is_another_revision_and_who_is_not_is_as_before(descriptor):
+    silent, grid = (rendered(descriptor, odgm={**ODGM, **more})[1] for more in ({}, TELLS))
+    assert (silent.partition_check, silent.partitions) == (None, 0)
+    assert grid.partition_check == PartitionCheck(
+        path="/partitions", port="", period_ms=5_000, timeout_ms=1_000
+    )
+    assert grid.partitions == 2
+    assert grid.revision != silent.revision
+    assert grid.labels["oaas.io/revision"] == grid.revision
+    steady = {"partitionHealth": {"leaderSteady": "5s"}}
+    assert rendered(descriptor, odgm={**ODGM, **steady})[1].revision == grid.revision
 
 
 def test_probes_take_from_health_what_they_do_not_say():

@@ -133,3 +133,14 @@ def test_nobody_there_is_unreachable_once_patience_ends() -> None:
         url = f"http://127.0.0.1:{door.getsockname()[1]}"
         with closing(Http(Server(url=url), patience_s=0.0)) as http, pytest.raises(Unreachable):
             http.post("/x", None, dict)
+
+
+def test_an_answer_that_takes_its_time_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
+    path = tmp_path / "door"
+    with closing(socket.socket(socket.AF_UNIX)) as door:
+        door.bind(str(path))
+        door.listen()
+        # Nobody ever answers here: sixty seconds is what is waited for unless somebody says so.
+        http = Http(Server(url=f"unix:{path}"), patience_s=0)
+        with closing(http), pytest.raises(Unreachable, match="timed out"):
+            http.post("/x", Reason(reason=""), dict, answer_s=0.01)

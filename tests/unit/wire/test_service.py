@@ -24,6 +24,7 @@ def test_a_plan_comes_back_as_it_was_packed() -> None:
         argv=("serve", "${PORT}", "--admin=$PORT_ADMIN"), env={"B": "2", "A": "1"},
         ports=("http", "admin"), start=Probe(kind="exec", argv=("true",)), ready=PROBE,
         live=Probe(kind="tcp", port="admin"), metrics="/metrics", grace_ms=5,
+        partitions=PROBE,
     )  # fmt: skip
     assert plan_problem(plan) == ""
     assert decode_plan(encode_plan(plan)) == plan
@@ -52,6 +53,10 @@ def test_a_field_from_a_later_version_is_passed_over() -> None:
          "env.AT: $PORT_X is no port of this service"),
         (ServicePlan(argv=("a",), live=Probe(kind="exec", argv=("ask", "$PORT_X"))),
          "live.argv: $PORT_X is no port of this service"),
+        (ServicePlan(argv=("a",), partitions=Probe(kind="tcp")),
+         "partitions.kind: 'tcp' is not http"),
+        (ServicePlan(argv=("a",), partitions=Probe(kind="http", path="x")),
+         "partitions.path: 'x' is no path; it begins with a slash"),
         (ServicePlan(argv=("a",), ready=Probe(kind="ping")),
          "ready.kind: 'ping' is none of http, tcp, exec"),
         (ServicePlan(argv=("a",), ready=Probe(kind="exec")), "ready.argv: it names no program"),

@@ -1,7 +1,8 @@
 """The book of services: what is told, when, and how often."""
 
 from holdfast.core.ids import LeaseId, WorkerId
-from holdfast.wire.exchange import Capacity, Exchange, Sample, ServiceNews
+from holdfast.wire.exchange import Capacity, Exchange, PartitionNews, Sample, ServiceNews
+from holdfast.wire.servicing import PartitionClaim
 from holdfast.worker.servicebook import ServiceBook
 
 ONE, TWO = LeaseId(1), LeaseId(2)
@@ -74,13 +75,37 @@ def test_a_sample_is_told_once_and_how_old_it_is() -> None:
     assert not book.has_news()
 
 
+def test_partitions_are_told_once_and_how_old_that_is() -> None:
+    book = ServiceBook()
+    book.note(ServiceNews(ONE, "ready"))
+    book.answered(told(book))
+    book.add_partitions(PartitionNews(ONE, problem="silent"), at_ms=1_000)
+    book.add_partitions(PartitionNews(ONE, turn_ms=5), at_ms=6_000)
+    assert book.has_news()
+    assert told(book, now_ms=6_250).partitions == (PartitionNews(ONE, turn_ms=5, ago_ms=250),)
+    assert not book.has_news()
+
+
+def test_more_partitions_than_one_exchange_carries_go_with_the_next() -> None:
+    book = ServiceBook()
+    claims = tuple(PartitionClaim(str(n), 1, 1) for n in range(600))
+    for lease in (ONE, TWO):
+        book.note(ServiceNews(lease, "ready"))
+        book.add_partitions(PartitionNews(lease, claims), at_ms=0)
+    assert [news.lease_id for news in told(book).partitions] == [ONE]
+    assert book.has_news()
+    assert [news.lease_id for news in told(book).partitions] == [TWO]
+
+
 def test_of_what_is_over_nothing_is_told() -> None:
     book = ServiceBook()
     book.note(ServiceNews(ONE, "ready"))
+    book.add_partitions(PartitionNews(ONE), at_ms=0)
     book.add(Sample(ONE, 1, 1), at_ms=0)
     book.scrape((ONE,))
     book.forget(ONE)
     book.add(Sample(ONE, 1, 1), at_ms=0)
+    book.add_partitions(PartitionNews(ONE), at_ms=0)
     assert not book.has_news()
     assert book.state_of(ONE) == ""
     assert book.scraped == frozenset()

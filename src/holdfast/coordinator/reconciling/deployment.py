@@ -56,7 +56,11 @@ def encode_workload(workload: Workload) -> bytes:
 
 
 def workload_of(resource: Resource) -> Workload:
-    return _WORKLOAD.decode(resource.spec).workload
+    return workload_in(resource.spec)
+
+
+def workload_in(content: bytes) -> Workload:
+    return _WORKLOAD.decode(content).workload
 
 
 def encode_memory(memory: Memory) -> bytes:

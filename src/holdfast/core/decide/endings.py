@@ -18,7 +18,7 @@ from holdfast.core.ids import NEVER, NOWHERE, Index, Instant, JobId, task_name
 from holdfast.core.job import GANG_FAILED, TOO_MANY_FAILED, Job
 from holdfast.core.retrying import earliest
 from holdfast.core.service import charge, is_overdrawn
-from holdfast.core.spec import NO_LIMIT, JobSpec, loss_delay_ms, retry_delay_ms
+from holdfast.core.spec import NO_LIMIT, STOP, JobSpec, loss_delay_ms, retry_delay_ms
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, Task, TaskState
 
@@ -145,7 +145,7 @@ def _settle_gang(job: Job, ends: Iterable[e.End], now: Instant) -> tuple[e.AnyEv
     spent = tuple(end for end in given.values() if is_spent(job.spec, end))
     rest = [end for end in given.values() if not is_spent(job.spec, end)]
     if not spent:
-        together = max(end.not_before for end in rest)
+        together = max(_until_gone(job, rest), *(end.not_before for end in rest))
         waiting = tuple(msgspec.structs.replace(end, not_before=together) for end in rest)
         return (e.AttemptsReturned(job_id=job.job_id, ends=waiting),)
     quarantined = e.TasksQuarantined(job_id=job.job_id, ends=spent)
@@ -153,6 +153,16 @@ def _settle_gang(job: Job, ends: Iterable[e.End], now: Instant) -> tuple[e.AnyEv
         return (quarantined,)
     ended = frozenset(end.index for end in spent)
     return (quarantined, *stop_rest(job, GANG_FAILED, told, now, ended=ended, ends=rest))
+
+
+def _until_gone(job: Job, ends: Iterable[e.End]) -> Instant:
+    """Whoever is dragged down by another still runs until its worker hears of it. Where nothing may
+    outlive its lease, nothing begins anew before those leases would have run out."""
+    if job.spec.on_disconnect != STOP:
+        return NEVER
+    dragged = [end.index for end in ends if end.reason == EndReason.SIBLING_FAILED]
+    known = job.tasks or {}
+    return max((known[index].expires_at for index in dragged), default=NEVER)
 
 
 def stop_rest(

@@ -21,7 +21,9 @@ from holdfast.core.record import Record, decode_record
 from holdfast.core.seen import MOVES, WAITING
 from holdfast.core.state import State
 from holdfast.testing.sim.agenda import MILLI
+from holdfast.testing.sim.declared import Declared
 from holdfast.testing.sim.server import Server
+from holdfast.testing.sim.timetable import Timetable
 
 LEAST_PART: Final = 0.999
 """A term of a coordinator whose clock runs fast may be so much shorter in true time."""
@@ -57,6 +59,8 @@ class Auditor:
         self.confirmed: list[str] = []
         self.undelivered: set[int] = set()
         self.forgotten: set[str] = set()
+        self.declared = Declared()
+        self.timetable = Timetable()
         self.records = 0
         self._term_us = term_ms * MILLI
         self._decided_us: dict[int, int] = {}
@@ -157,8 +161,13 @@ class Auditor:
             self._expired_in_time(event, at_us)
             self._note_requests(event, record.at)
         held = dict(self.watch.held)
+        going_on = self.timetable.going_on(self.watch.jobs)
         states = {job: self._states(job) for job in touched if job}
         self.troubles.extend(map(str, self.watch.feed(position, record)))
+        told = self.declared.feed(int(position), record, self.watch.jobs)
+        self.troubles.extend(told)
+        told = self.timetable.feed(int(position), record, going_on)
+        self.troubles.extend(told)
         for job, before in states.items():
             self._note_moves(job, before, int(position))
         for event in record.events:

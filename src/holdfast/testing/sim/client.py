@@ -15,6 +15,7 @@ from holdfast.core import commands as c
 from holdfast.core import commands_decided as d
 from holdfast.core.errors import OperatingError
 from holdfast.core.ids import Index, JobId, WorkerId
+from holdfast.core.placing import Placing
 from holdfast.core.spec import NO_LIMIT, STOP, CircuitPolicy, JobSpec, RetryBudget, RetryPolicy
 from holdfast.testing.sim.agenda import Agenda
 from holdfast.testing.sim.machines import Process
@@ -23,7 +24,10 @@ from holdfast.testing.sim.plan import Scenario
 from holdfast.testing.sim.server import Asked, Told
 
 ANSWER_S: Final = 10.0
-LOOK: Final = "look"
+LOOK, LOOK_AT = "look", "look_at"
+APPLY, DELETE, SCHEDULE = "apply", "delete", "schedule"
+GANGS: Final = 0.4
+"""The share of gangs among the jobs of a client that knows of them."""
 TARGETS: Final = ("WAITING", "QUARANTINED", "KILLED", "UNSCHEDULABLE")
 """Where a task may be forced to, as far as the invariants allow."""
 
@@ -72,6 +76,8 @@ class Client:
         self._durable = durable
         self._told = told
         self._dice = Random(f"{scenario.seed}:client:{number}")
+        # Of its own: what else a seed stands for moves none of the throws above.
+        self._more = Random(f"{scenario.seed}:more:{number}")
         self._asked = 0
         process.post(lambda: process.create_task(self._live()))
 
@@ -99,8 +105,12 @@ class Client:
         items = tuple(f"{key}:{n}".encode() for n in range(count))
         is_fed = self._dice.random() < 0.3 and count > 1
         first = items[: count // 2] if is_fed else items
+        spec = a_spec(self._dice)
+        if self._scenario.gangs and self._more.random() < GANGS:
+            spec, items, is_fed = a_gang(spec), items[: self._scenario.gangs], False
+            count, first = len(items), items
         command = c.SubmitJob(
-            spec=a_spec(self._dice), key=key, digest=key.encode(), items=first,
+            spec=spec, key=key, digest=key.encode(), items=first,
             sealed=not is_fed,
         )  # fmt: skip
         told = await self._ask("submit", key, command)
@@ -167,19 +177,25 @@ class Client:
             await self._ask(LOOK, job_id, None)
 
     async def _ask(self, kind: str, subject: str, command: c.Command | None) -> Told:
+        asked = Asked("", look=JobId(subject) if command is None else JobId(""))
+        return await self._ask_with(kind, subject, command, asked)
+
+    async def _ask_with(
+        self, kind: str, subject: str, command: c.Command | None, asked: Asked
+    ) -> Told:
         """Ask until told. A look that was not answered is a new look; a wish keeps its key."""
         self._asked += 1
         key = f"c{self.number}.{self._asked}"
+        digest = msgspec.msgpack.encode((kind, subject, self._asked))
         if command is not None:
-            digest = msgspec.msgpack.encode((kind, subject, self._asked))
             command = structs.replace(command, request_key=key, request_digest=digest)
-        asked = Asked(key, command, JobId(subject) if command is None else JobId(""))
+        asked = structs.replace(asked, key=key, digest=digest, command=command)
         op = Op(key, kind, subject, self._agenda.now_us, self._durable(), command)
         self._history.append(op)
         pause = 0.05
         while True:
             op.asked += 1
-            if command is None:
+            if command is None and asked.order is None:
                 op.invoked, op.since = self._agenda.now_us, self._durable()
             try:
                 told: Any = await self._network.call(self.process, asked, ANSWER_S)
@@ -190,6 +206,14 @@ class Client:
             op.answered, op.until, op.told = self._agenda.now_us, self._durable(), told
             self._told(op)
             return op.told or Told()
+
+
+def a_gang(spec: JobSpec) -> JobSpec:
+    """The same, whose tasks run all at once or not at all."""
+    return structs.replace(
+        spec, placing=Placing(gang=True), max_parallel=0, circuit=CircuitPolicy(),
+        retry_budget=RetryBudget(),
+    )  # fmt: skip
 
 
 def a_spec(dice: Random) -> JobSpec:

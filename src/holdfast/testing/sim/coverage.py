@@ -18,9 +18,19 @@ MESSAGES: Final = (
     "message cut off",
     "reply lost after processing",
 )
+PROGRAMS: Final = ("program crashed", "program condemned", "program deaf")
 ENDS: Final = (
+    "stopped",
     *("failed", "killed", "lease_expired", "released", "timed_out", "undelivered", "worker_lost"),
 )
+
+
+PHASES: Final = (
+    "applying -> progressing", "progressing -> available", "progressing -> degraded",
+    "available -> progressing", "degraded -> progressing", "degraded -> available",
+    "available -> deleting", "progressing -> deleting", "degraded -> deleting",
+)  # fmt: skip
+"""Where runtimes go in any hundreds of seeds."""
 
 
 class Summary(Struct):
@@ -36,6 +46,7 @@ class Summary(Struct):
     faults: Counter[str] = field(default_factory=Counter)
     points: Counter[str] = field(default_factory=Counter)
     moves: Counter[str] = field(default_factory=Counter)
+    phases: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
     ops: Counter[str] = field(default_factory=Counter)
@@ -46,7 +57,7 @@ class Summary(Struct):
         self.simulated_ms += outcome.simulated_ms
         self.steps += outcome.steps
         self.records += outcome.records
-        for name in ("faults", "points", "moves", "ends", "events", "ops"):
+        for name in ("faults", "points", "moves", "phases", "ends", "events", "ops"):
             getattr(self, name).update(getattr(outcome, name))
         if outcome.troubles:
             self.failed.append(outcome)
@@ -55,6 +66,8 @@ class Summary(Struct):
         """What never happened in all these runs."""
         found = [f"fault {kind}" for kind in KINDS if not self.faults[kind]]
         found += [f"fault {kind}" for kind in MESSAGES if not self.faults[kind]]
+        found += [f"{kind}" for kind in PROGRAMS if not self.faults[kind]]
+        found += [f"phase {move}" for move in PHASES if not self.phases[move]]
         found += [f"moment {point}" for point in POINTS if not self.points[point]]
         found += [
             f"{end} at {point}"

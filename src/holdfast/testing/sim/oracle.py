@@ -6,15 +6,19 @@ The oracle sees no log and no state while the cluster runs; it is fed acknowledg
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Struct
 
 from holdfast.testing.receivers import World
 from holdfast.testing.sim.auditor import Auditor
-from holdfast.testing.sim.client import LOOK, Op
+from holdfast.testing.sim.client import APPLY, DELETE, LOOK, LOOK_AT, SCHEDULE, Op
 from holdfast.testing.sim.server import GONE
 from holdfast.testing.stepped import answer_to
 from holdfast.wire.exchange import COMMITTED, Exchange, Reply
+
+RECORDED: Final = ("add", "seal", APPLY, DELETE, SCHEDULE)
+"""What has a record wherever it changed something."""
 
 
 class KnownJob(Struct):
@@ -26,13 +30,14 @@ class KnownJob(Struct):
 
 class Oracle:
     """`jobs` are those acknowledged, by name; `accepted` the lease under which each task was told
-    to be committed."""
+    to be committed; `runs` the jobs that people began by hand out of schedules."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, KnownJob] = {}
         self.keys: dict[str, str] = {}
         self.accepted: dict[tuple[str, int], int] = {}
         self.verdicts: dict[str, int] = {}
+        self.runs: set[str] = set()
         self.troubles: list[str] = []
 
     def heard(self, sent: Exchange, reply: Reply) -> None:
@@ -71,6 +76,8 @@ class Oracle:
             self.troubles.append(found)
         elif op.kind == "submit_other":
             self.troubles.append(f"key {op.subject} was taken, and given to another as well")
+        elif op.kind == SCHEDULE and told.answer:
+            self.runs.add(str(told.answer))
         elif op.kind == "add":
             self.jobs[op.subject].items += getattr(command, "items", ())
 
@@ -83,6 +90,8 @@ class Oracle:
                 troubles.append(f"job {job_id} was acknowledged and is lost")
             elif seen.count < len(known.items):
                 troubles.append(f"job {job_id} has {seen.count} of {len(known.items)} tasks")
+        lost = sorted(self.runs - audit.watch.jobs.keys())
+        troubles += [f"run {job_id} was acknowledged and is lost" for job_id in lost]
         for task, lease in self.accepted.items():
             found = audit.committed.get(task)
             if found is None:
@@ -125,13 +134,15 @@ def judge_history(history: Iterable[Op], audit: Auditor) -> list[str]:
                 )
         if op.kind == LOOK and op.told is not None and not op.told.code:
             troubles.extend(_judge_look(op, audit))
+        if op.kind == LOOK_AT and op.told is not None:
+            troubles.extend(_judge_look_at(op, audit))
     return troubles + _judge_order(placed)
 
 
 def _must_be_there(op: Op) -> bool:
     """Whether a yes means a record. A job that was stopped meanwhile is sealed already."""
     is_idle = op.told is not None and op.told.is_idle
-    return op.kind == "submit" or (op.kind in ("add", "seal") and not is_idle)
+    return op.kind == "submit" or (op.kind in RECORDED and not is_idle)
 
 
 def _judge_look(op: Op, audit: Auditor) -> list[str]:
@@ -144,6 +155,19 @@ def _judge_look(op: Op, audit: Auditor) -> list[str]:
         return []
     when = f"between {op.since} and {op.until}"
     return [f"{op.key} saw {shown} of {op.subject} {when}, where it was {known[first:last]}"]
+
+
+def _judge_look_at(op: Op, audit: Auditor) -> list[str]:
+    """A runtime was seen as it was at a moment between asking and hearing."""
+    shown = op.told.answer if op.told is not None else None
+    known = audit.declared.shown.get(op.subject, [(0, None)])
+    places = [position for position, _ in known]
+    first = max(0, bisect_right(places, op.since) - 1)
+    last = bisect_right(places, op.until)
+    if any(shown == seen for _, seen in known[first:last]):
+        return []
+    when = f"between {op.since} and {op.until}"
+    return [f"{op.key} saw {op.subject} as {shown} {when}, where it was {known[first:last]}"]
 
 
 def _judge_order(placed: list[tuple[Op, int]]) -> list[str]:

@@ -17,6 +17,7 @@ class Outcome(Struct):
     faults: dict[str, int]
     points: dict[str, int]
     moves: dict[str, int]
+    phases: dict[str, int]
     ends: dict[str, int]
     events: dict[str, int]
     ops: dict[str, int]

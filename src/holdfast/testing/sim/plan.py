@@ -18,6 +18,13 @@ MODES: Final = (SAFETY, LIVENESS)
 TERMS_MS: Final = (1_000, 3_000, 10_000, 15_000, 30_000)
 WILD_MS: Final = (30_000, 60_000, 120_000, 240_000, 600_000, 1_200_000)
 """How long a storm lasts: six minutes on average."""
+RUNTIMES: Final = 0.35
+"""The share of seeds in which somebody declares runtimes."""
+GANGS: Final = 0.25
+SCHEDULES: Final = 0.2
+"""The shares in which there are gangs, and schedules."""
+RUNTIME_ROOM: Final = 16
+"""So many replicas of one runtime may there be at once."""
 
 
 class Fault(Struct, frozen=True):
@@ -79,7 +86,8 @@ KINDS: Final = {
 
 class Scenario(Struct, frozen=True):
     """One cluster and its life. `kinds` are the faults this seed knows; most know only some, since
-    what hides behind a storm is found in a breeze. `wild_ms` is how long they go on."""
+    what hides behind a storm is found in a breeze. `wild_ms` is how long they go on. `runtimes`
+    and `schedules` are how many somebody keeps, `gangs` how large a gang may be."""
 
     seed: int
     mode: str
@@ -99,12 +107,18 @@ class Scenario(Struct, frozen=True):
     failing: float
     longest_ms: int
     owing: bool
+    runtimes: int
+    gangs: int
+    schedules: int
     kinds: tuple[str, ...]
     faults: tuple[Fault, ...]
 
 
-def drawn(seed: int, mode: str = SAFETY, only: Iterable[int] | None = None) -> Scenario:
-    """The scenario of a seed; with `only`, of its faults those with these numbers."""
+def drawn(
+    seed: int, mode: str = SAFETY, only: Iterable[int] | None = None, *, is_plain: bool = False
+) -> Scenario:
+    """The scenario of a seed; with `only`, of its faults those with these numbers; `is_plain`
+    without what seeds came to stand for later, which changes what happens around their faults."""
     dice = Random(f"plan:{mode}:{seed}")
     wild_ms = dice.choice(WILD_MS)
     kinds = tuple(kind for kind in KINDS if dice.random() < dice.choice((0.15, 0.4, 0.8)))
@@ -114,12 +128,23 @@ def drawn(seed: int, mode: str = SAFETY, only: Iterable[int] | None = None) -> S
         faults = [fault for fault in faults if fault.number in wanted]
     term_ms = dice.choice(TERMS_MS)
     delay_us = dice.choice(((50, 500), (200, 5_000), (1_000, 60_000)))
+    workers, slots = dice.choice((1, 2, 3, 3, 3, 5, 8, 20)), dice.choice((1, 1, 2, 4))
+    # Drawn apart: a seed has the same cluster and the same faults with it and without.
+    more = Random(f"repertoire:{mode}:{seed}")
+    runtimes = more.choice((1, 1, 2)) if more.random() < RUNTIMES and not is_plain else 0
+    is_gangs, schedules = more.random() < GANGS, more.choice((1, 2))
+    gangs = min(3, workers * slots) if is_gangs and not is_plain else 0
+    if more.random() >= SCHEDULES or is_plain:
+        schedules = 0
+    if runtimes:
+        # Services keep their slots: there is room for all of them, and for everybody else.
+        slots += -(-runtimes * RUNTIME_ROOM // workers)
     return Scenario(
         seed=seed,
         mode=mode,
         wild_ms=wild_ms,
-        workers=dice.choice((1, 2, 3, 3, 3, 5, 8, 20)),
-        slots=dice.choice((1, 1, 2, 4)),
+        workers=workers,
+        slots=slots,
         clients=dice.choice((1, 2, 2, 4)),
         jobs=dice.choice((4, 8, 16)),
         term_ms=term_ms,
@@ -133,6 +158,9 @@ def drawn(seed: int, mode: str = SAFETY, only: Iterable[int] | None = None) -> S
         failing=dice.choice((0.0, 0.05, 0.2)),
         longest_ms=dice.choice((20, 500, 4_000, 20_000)),
         owing=dice.random() < 0.4,
+        runtimes=runtimes,
+        gangs=gangs,
+        schedules=schedules,
         kinds=kinds,
         faults=tuple(faults),
     )

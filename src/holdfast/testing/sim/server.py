@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.coordinator.clockwork import Clockwork
 from holdfast.coordinator.coordinator import Coordinator
@@ -16,15 +16,19 @@ from holdfast.coordinator.looped import LoopEngine
 from holdfast.coordinator.parking import Parking
 from holdfast.coordinator.ports import Faults
 from holdfast.coordinator.reception import Reception, Superseded
+from holdfast.coordinator.reconciling.hook import Reconciling
 from holdfast.coordinator.settings import Settings
 from holdfast.coordinator.taking import Ground, take_folder
 from holdfast.coordinator.ticker import Rounds, Ticker
 from holdfast.coordinator.unplaced import Unplaced
 from holdfast.core import commands as c
+from holdfast.core import commands_resources as r
 from holdfast.core import events as e
 from holdfast.core.decision import Refused, Repeated
-from holdfast.core.ids import JobId, Position, WorkerId
+from holdfast.core.ids import Instant, JobId, Position, WorkerId
 from holdfast.core.job import counts, is_finished
+from holdfast.core.state import State
+from holdfast.runtimes.resource import KIND as RUNTIME
 from holdfast.testing.clock import SeededDice
 from holdfast.testing.disks import FaultyDisk
 from holdfast.testing.sim.machines import Machine, Process
@@ -48,13 +52,20 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_exchange = msgspec.msgpack.Decoder(Exchange).decode
 
 
+Order = Callable[[State, Instant], c.Command]
+
+
 class Asked(Struct, frozen=True):
     """What a client asks: a command, under a key that makes a repeat of it known; or a look at a
-    job. `drains` and `undrains` name a worker whose cordon goes with being told so."""
+    job, or at a runtime. An `order` becomes a command when it comes, by the state and the wall
+    clock that it meets."""
 
     key: str
+    digest: bytes = b""
     command: c.Command | None = None
     look: JobId = JobId("")
+    runtime: str = ""
+    order: Order | None = None
 
 
 class Told(Struct, frozen=True):
@@ -108,6 +119,11 @@ class Server:
         )
         self.exchanges.adjust(self.settings)
         self.exchanges.placement.most_picks = scenario.most_picks
+        self.reconciling: Reconciling | None = None
+        if scenario.runtimes:
+            self.reconciling = Reconciling(
+                self.coordinator, self.exchanges, self.taken.recent
+            )
         self.process.post(self._begin, disk, faults, takes_s, durable)
 
     def _begin(
@@ -136,6 +152,7 @@ class Server:
                 ),
                 Clockwork(self.coordinator),
                 parking,
+                *(() if self.reconciling is None else (self.reconciling,)),
                 Rounds(self.coordinator, self.exchanges),
                 self.snapshots,
             )
@@ -177,6 +194,8 @@ class Server:
             return
         if asked.look:
             told = self._look(asked.look)
+        elif asked.runtime:
+            told = self._look_at(asked.runtime)
         else:
             # As the routes remember what they answered, in memory alone.
             told = self._answered.get(asked.key) or self._judge(asked)
@@ -186,6 +205,11 @@ class Server:
 
     def _judge(self, asked: Asked) -> Told:
         command = asked.command
+        if asked.order is not None:
+            ordered = asked.order(self.coordinator.state, self.coordinator.clock.wall())
+            command = structs.replace(
+                ordered, request_key=asked.key, request_digest=asked.digest
+            )
         if command is None:
             return Told("invalid")
         decision = self.coordinator.execute(command, actor="client", request_id=asked.key)
@@ -195,7 +219,8 @@ class Server:
             return self._said_before(decision.answer.position)
         if isinstance(command, c.UncordonWorker):
             self._undrain(command.worker)
-        answer = decision.answer if isinstance(decision.answer, str) else None
+        is_told = isinstance(decision.answer, str) or isinstance(command, r.PutResource)
+        answer = decision.answer if is_told else None
         return Told(answer=answer, is_idle=not decision.events)
 
     def _said_before(self, position: Position) -> Told:
@@ -205,12 +230,18 @@ class Server:
             # It was done, and what was answered is no longer kept.
             return Told(GONE)
         jobs = [str(event.job_id) for event in events if isinstance(event, e.JobSubmitted)]
+        if any(isinstance(event, e.ResourcePut) for event in events):
+            return Told(answer=int(position))
         return Told(answer=jobs[0] if jobs else None)
 
     def _undrain(self, name: WorkerId) -> None:
         worker = self.exchanges.workers.get(name)
         if worker is not None:
             self.exchanges.drain(worker, is_drained=False)
+
+    def _look_at(self, name: str) -> Told:
+        kept = self.coordinator.state.resources.get((RUNTIME, name))
+        return Told(answer=None if kept is None else (kept.generation, int(kept.version)))
 
     def _look(self, job_id: JobId) -> Told:
         job = self.coordinator.state.jobs.get(job_id)

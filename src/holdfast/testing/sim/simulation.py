@@ -5,9 +5,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Final
 
-from holdfast.core.circuit import LONGEST_COOLDOWN_MS
 from holdfast.core.errors import LogFailed, OperatingError
-from holdfast.core.job import is_finished
 from holdfast.core.state import State
 from holdfast.testing.disks import CrashNow, FaultyDisk
 from holdfast.testing.receivers import World
@@ -16,6 +14,7 @@ from holdfast.testing.sim.auditor import Auditor
 from holdfast.testing.sim.caretaker import look_after
 from holdfast.testing.sim.client import Client, Op
 from holdfast.testing.sim.damage import refuses_or_agrees, unchanged_by_another
+from holdfast.testing.sim.declaring import Declarer
 from holdfast.testing.sim.machines import Killed, Machine, Process
 from holdfast.testing.sim.nemesis import Moments, Nemesis
 from holdfast.testing.sim.network import Network
@@ -23,13 +22,14 @@ from holdfast.testing.sim.oracle import Oracle, judge_confirmed, judge_effects, 
 from holdfast.testing.sim.outcome import Outcome
 from holdfast.testing.sim.plan import LIVENESS, SAFETY, Fault, Scenario, drawn
 from holdfast.testing.sim.server import Server
+from holdfast.testing.sim.settling import Calm
+from holdfast.testing.sim.timetable import Timekeeper
 from holdfast.testing.sim.worker import SINKS, Worker
 from holdfast.wal import DiskFull, LogInUse
 from holdfast.wire.exchange import Exchange, Reply
 
 START_WALL_US: Final = 1_700_000_000 * SECOND
 OPERATE_US: Final = 7 * SECOND
-LOOK_AGAIN_US: Final = SECOND // 2
 TROUBLES_MAX: Final = 10
 SPINNING: Final = 20_000
 """So many steps at one instant, and whoever takes them would not let a real processor rest."""
@@ -66,7 +66,11 @@ class Simulation:
         self._desks = {f"w{n}": self._machine(f"w{n}") for n in range(scenario.workers)}
         self.nemesis = Nemesis(self, self.moments)
         self.workers = [self._hire(name, 1) for name in self._desks]
-        self.clients = [self._client(number) for number in range(scenario.clients)]
+        self.clients = [self._client(Client, number) for number in range(scenario.clients)]
+        if scenario.runtimes:
+            self.clients.append(self._client(Declarer, scenario.clients))
+        if scenario.schedules:
+            self.clients.append(self._client(Timekeeper, scenario.clients + 1))
         self.nemesis.schedule(scenario.faults)
         self._start_server()
         self.agenda.after(OPERATE_US, self._operate)
@@ -75,10 +79,10 @@ class Simulation:
 
     def run(self) -> Outcome:
         wild_us = self.scenario.wild_ms * MILLI
-        self._run_until(wild_us)
+        self.run_until(wild_us)
         if self.scenario.mode == LIVENESS and not self.troubles:
             self._heal()
-            self._settle()
+            Calm(self).settle()
         if not self.troubles:
             self._reopen()
         self._judge()
@@ -90,10 +94,11 @@ class Simulation:
             records=self.auditor.records, trace=self._trace.hexdigest(),
             faults=dict(self.counted), points=self.moments.reached,
             moves=dict(self.auditor.moves), ends=dict(self.auditor.ends),
+            phases=dict(self.auditor.declared.moves),
             events=dict(self.auditor.events), ops=dict(Counter(op.kind for op in self.history)),
         )  # fmt: skip
 
-    def _run_until(self, end_us: int) -> None:
+    def run_until(self, end_us: int) -> None:
         agenda = self.agenda
         while (due := agenda.next_us()) is not None and due <= end_us and not self.troubles:
             agenda.step()
@@ -110,42 +115,6 @@ class Simulation:
                 self.troubles += self.auditor.troubles + self.oracle.troubles
         if not self.troubles:
             agenda.now_us = max(agenda.now_us, end_us)
-
-    def _settle(self) -> None:
-        """Everything comes to its end within bounds, and no lease outlives two terms."""
-        scenario = self.scenario
-        work_ms = scenario.jobs * 20 * (scenario.longest_ms + 2_000) // max(1, scenario.workers)
-        # A circuit that the storm opened lets nothing through before its time.
-        calm_ms = 10 * scenario.term_ms + 120_000 + LONGEST_COOLDOWN_MS
-        bound_us = self.agenda.now_us + (calm_ms + work_ms) * MILLI
-        calm_us = self.agenda.now_us + 3 * scenario.term_ms * MILLI + 10 * SECOND
-        expired = 0
-        while not self.troubles and not self._is_settled():
-            if self.agenda.now_us >= bound_us:
-                self.troubles.append(f"V3: after the storm still unsettled: {self._unsettled()}")
-                return
-            self._run_until(self.agenda.now_us + LOOK_AGAIN_US)
-            if self.agenda.now_us <= calm_us:
-                expired = self.auditor.ends["lease_expired"]
-                continue
-            self.troubles += self.auditor.overdue(self.agenda.now_us)
-            if self.auditor.ends["lease_expired"] > expired:
-                self.troubles.append("V4: a lease ran out though everybody is well")
-
-    def _is_settled(self) -> bool:
-        return not self._unsettled()
-
-    def _unsettled(self) -> list[str]:
-        if self.server is None:
-            return ["nobody serves"]
-        found = [f"client {client.number}" for client in self.clients if not client.is_over]
-        state = self.server.coordinator.state
-        found += [
-            f"job {job_id}"
-            for job_id in self.oracle.jobs
-            if job_id in state.jobs and not is_finished(state.jobs[job_id])  # type: ignore[index]
-        ]
-        return found
 
     def _heal(self) -> None:
         self.is_wild = False
@@ -374,12 +343,12 @@ class Simulation:
             place = self.workers.index(worker)
             self.workers[place] = self._hire(worker.name, worker.incarnation + 1)
 
-    def _client(self, number: int) -> Client:
+    def _client(self, kind: type[Client], number: int) -> Client:
         machine = self._machine(f"c{number}")
         process = Process(
             machine, f"c{number}", lambda error: self._failed(f"a client: {error!r}"), self._failed
         )
-        return Client(
+        return kind(
             self.scenario, process, number, self.network, self.history, self.agenda, self.durable,
             self.oracle.answered,
         )  # fmt: skip
@@ -392,6 +361,13 @@ class Simulation:
         self.agenda.after(OPERATE_US, self._operate)
 
 
-def simulate(seed: int, mode: str = SAFETY, only: tuple[int, ...] | None = None) -> Outcome:
-    """Run one seed; with `only`, with those of its faults that have these numbers."""
-    return Simulation(drawn(seed, mode, only)).run()
+def simulate(
+    seed: int,
+    mode: str = SAFETY,
+    only: tuple[int, ...] | None = None,
+    *,
+    is_plain: bool = False,
+) -> Outcome:
+    """Run one seed; with `only`, with those of its faults that have these numbers; `is_plain` as
+    it was before seeds came to stand for more."""
+    return Simulation(drawn(seed, mode, only, is_plain=is_plain)).run()

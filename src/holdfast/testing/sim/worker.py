@@ -1,31 +1,31 @@
 """One life of a worker's process: the real agent and the real line to the server, and tasks that
 run nothing and take the time that chance gives them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
 from typing import Final, Protocol
 
 import msgspec
 
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
-from holdfast.core.owed import EFFECT, Entry
-from holdfast.core.spec import STOP
-from holdfast.testing.receivers import SteppedDeliverer, World
-from holdfast.testing.sim.agenda import mixed
+from holdfast.testing.receivers import World
 from holdfast.testing.sim.machines import Machine, Process
 from holdfast.testing.sim.network import Network
 from holdfast.testing.sim.plan import Scenario
-from holdfast.testing.stepped import Attempt, SteppedExecutor, answer_to
-from holdfast.wire.delivery import SERVER, WORKERS, Parcel
-from holdfast.wire.exchange import Capacity, Done, Exchange, Hello, Reply, Run
+from holdfast.testing.sim.programs import CountedPorts, ProgramExecutor, SteppedAttendant
+from holdfast.testing.sim.timed import TimedDeliverer, TimedExecutor
+from holdfast.wire.delivery import SERVER, WORKERS
+from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
 from holdfast.wire.sinks import AnySink, FileSink, FunctionSink
 from holdfast.worker.agent import Agent
+from holdfast.worker.executor import Executor
 from holdfast.worker.parcels import Parcels
 from holdfast.worker.remote import Remote, Terms
+from holdfast.worker.servicebook import ServiceBook
+from holdfast.worker.services import ServiceExecutor
 
 MEMORY: Final = 1 << 30
 FOREVER_S: Final = 1e9
-KEYS: Final = ("", "ann", "bob")
 SINKS: Final[dict[str, AnySink]] = {
     "ledger": FileSink(path="/ledger", tries=5, longest_wait="8s"),
     "call": FunctionSink(target="m:f", tries=5, longest_wait="8s"),
@@ -35,18 +35,6 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 
-def owed_by(payload: bytes) -> tuple[Entry, ...]:
-    """What the task of this payload owes, wherever it runs."""
-    chance = mixed(*payload)
-    return tuple(
-        Entry(
-            EFFECT, ("ledger", "ledger", "call")[mixed(chance, n) % 3],
-            KEYS[mixed(chance, n, 5) % 3], payload,
-        )
-        for n in range(chance % 4)
-    )  # fmt: skip
-
-
 class Witness(Protocol):
     """Whoever is told what workers do and hear."""
 
@@ -54,78 +42,7 @@ class Witness(Protocol):
 
     def ran(self, worker: "Worker") -> None: ...
 
-
-class TimedExecutor(SteppedExecutor):
-    """Attempts take up to `longest_ms`, those that must not outlive their leases often longer than
-    a lease. Their tasks owe what their payloads say, where they owe anything. `changed` is called
-    when something has begun."""
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        dice: Random,
-        clock_ms: Callable[[], int],
-        changed: Callable[[], None],
-    ) -> None:
-        super().__init__(scenario.slots, dice, failing=scenario.failing)
-        self._scenario = scenario
-        self._clock_ms = clock_ms
-        self._changed = changed
-        self._is_calm = False
-
-    def assign(self, run: Run) -> None:
-        super().assign(run)
-        self.advance(self._clock_ms())
-        self._changed()
-
-    def _begin(self, attempt: Attempt, now_ms: int) -> None:
-        self.ran[attempt.item.lease_id] += 1
-        attempt.since = now_ms
-        longest = self._scenario.longest_ms
-        if attempt.run.on_disconnect == STOP and self._dice.random() < 0.3:
-            longest = 2 * self._scenario.term_ms
-        if self._is_calm and attempt.run.timeout_ms:
-            longest = min(longest, attempt.run.timeout_ms // 2)
-        attempt.until = now_ms + self._dice.randrange(1 + longest)
-
-    def done_of(self, attempt: Attempt, ran_ms: int) -> Done:
-        run, item = attempt.run, attempt.item
-        owed = owed_by(item.payload) if self._scenario.owing else ()
-        result = answer_to(item.payload)
-        return Done(run.job_id, item.index, item.lease_id, ran_ms, result, owed)
-
-    def alone(self) -> list[LeaseId]:
-        """What runs and was to begin only when its start was durable."""
-        heads = [lane[0] for lane in self._lanes if lane and lane[0].since and lane[0].run.alone]
-        return [head.item.lease_id for head in heads]
-
-    def be_calm(self) -> None:
-        """From now on every attempt goes well, and ends before its timeout."""
-        self._failing = 0.0
-        self._is_calm = True
-
-
-class TimedDeliverer(SteppedDeliverer):
-    """Begins with what it is given the moment it is."""
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        world: World,
-        dice: Random,
-        clock_ms: Callable[[], int],
-        changed: Callable[[], None],
-    ) -> None:
-        # A place is served one after another: all that is owed must fit into the calm.
-        longest_ms = min(max(2, scenario.longest_ms), 500)
-        super().__init__(world, dice, failing=2 * scenario.failing, longest_ms=longest_ms)
-        self._clock_ms = clock_ms
-        self._changed = changed
-
-    def give(self, parcels: Iterable[Parcel]) -> None:
-        super().give(parcels)
-        self.advance(self._clock_ms())
-        self._changed()
+    def fired(self, name: str) -> None: ...
 
 
 class Worker:
@@ -150,21 +67,42 @@ class Worker:
         self.process = Process(machine, name, died, failed)
         dice = Random(f"{scenario.seed}:{name}:{incarnation}")
         clock_ms = machine.boot_ms
-        self.executor = TimedExecutor(scenario, dice, clock_ms, self._set_alarm)
+        self.programs: ProgramExecutor | None = None
+        self.executor, runs, book = self._executors(scenario, dice, witness)
         self.deliverer = TimedDeliverer(scenario, world, dice, clock_ms, self._set_alarm)
         delivers = (SERVER, WORKERS) if name in ("w0", "w1") else (WORKERS,)
         hello = Hello("host", incarnation, "test", lock=name, delivers=delivers)
         capacity = Capacity(scenario.slots, scenario.slots * 1_000, MEMORY, 0)
         parcels = Parcels(self.deliverer) if scenario.owing else None
         self.agent = Agent(
-            WorkerId(name), incarnation, self.executor, capacity, hello=hello, parcels=parcels
-        )
+            WorkerId(name), incarnation, runs, capacity, hello=hello, parcels=parcels,
+            services=book,
+        )  # fmt: skip
         self.is_leaving = False
         self._dice = dice
         self._network = network
         self._witness = witness
         self._alarm_us = 0
         self.process.post(self._begin)
+
+    def _executors(
+        self, scenario: Scenario, dice: Random, witness: Witness
+    ) -> tuple[TimedExecutor, Executor, ServiceBook]:
+        """What tasks run in, what the agent sees of it, and what is told of services."""
+        clock_ms, book = self.machine.boot_ms, ServiceBook()
+        if not scenario.runtimes:
+            executor = TimedExecutor(scenario, dice, clock_ms, self._set_alarm)
+            return executor, executor, book
+        programs = ProgramExecutor(scenario, dice, clock_ms, self._set_alarm, witness.fired)
+        attendant = SteppedAttendant(book, self._wake, clock_ms, self.process, programs)
+        programs.began = attendant.begun
+        self.programs = programs
+        ports = CountedPorts()
+        services = ServiceExecutor(programs, attendant, book, clock_ms, self.machine.name, ports)
+        return programs, services, book
+
+    def _wake(self) -> None:
+        self._remote.wake()
 
     def _begin(self) -> None:
         terms = Terms(first_contact_s=FOREVER_S, drain_ms=5_000)

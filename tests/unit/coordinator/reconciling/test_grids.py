@@ -127,6 +127,7 @@ def test_a_partition_that_stays_red_degrades_and_recovers(hosted: Hosted) -> Non
     assert hosted.phase() == "available"
 
 
+@pytest.mark.slow
 def test_fewer_partitions_than_declared_are_not_all_of_it(hosted: Hosted) -> None:
     grid = Grid(hosted)
     grid.partitions = 1
@@ -189,6 +190,7 @@ def test_a_restart_forgets_what_was_told_and_nothing_moves_by_that(hosted: Hoste
     assert len(after) == len(before)
 
 
+@pytest.mark.slow
 def test_a_steady_grid_writes_nothing(hosted: Hosted) -> None:
     Grid(hosted)
     hosted.apply(declared())
@@ -214,6 +216,7 @@ def test_002_128_a_recommended_size_is_reached_member_by_member(hosted: Hosted) 
     assert [each.target for each in status(hosted).last_applied_recommendations] == [2, 3]
 
 
+@pytest.mark.slow
 def test_a_new_leader_holds_the_next_member_back_until_it_has_led_for_a_while(
     hosted: Hosted,
 ) -> None:
@@ -231,6 +234,7 @@ def test_a_new_leader_holds_the_next_member_back_until_it_has_led_for_a_while(
     assert len(hosted.running(GRID)) == 3
 
 
+@pytest.mark.slow
 def test_a_red_partition_holds_a_recommendation_back(hosted: Hosted) -> None:
     grid = Grid(hosted)
     hosted.apply(declared(3, nfr={**enforcing(5), "enforceIn": ["available", "progressing"]}))
@@ -243,6 +247,7 @@ def test_a_red_partition_holds_a_recommendation_back(hosted: Hosted) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_shrink_that_would_cost_the_majority_is_held_with_its_reason(hosted: Hosted) -> None:
     Grid(hosted)
     hosted.apply(declared(3, nfr=enforcing(1)))
@@ -270,6 +275,17 @@ def test_a_person_who_declares_fewer_gets_them_member_by_member(hosted: Hosted) 
     assert (odgm(hosted).reason, odgm(hosted).message) == ("", "")
 
 
+@pytest.mark.slow
+def test_what_was_enforced_and_is_let_go_of_leaves_member_by_member_too(hosted: Hosted) -> None:
+    Grid(hosted)
+    hosted.apply(declared(nfr=enforcing(3)))
+    hosted.pass_time(STEADY_MS + 10_000, step_ms=1_000)
+    assert len(hosted.running(GRID)) == 3
+    hosted.apply(declared())
+    assert sizes(hosted, 10_000) == [3, 2, 1]
+    assert status(hosted).enforced["odgm_replicas"].target is None
+
+
 def test_nobody_leaves_while_a_partition_is_not_healthy_or_has_a_new_leader(
     hosted: Hosted,
 ) -> None:
@@ -289,6 +305,7 @@ def test_nobody_leaves_while_a_partition_is_not_healthy_or_has_a_new_leader(
     assert sizes(hosted, 10_000) == [3, 2, 1]
 
 
+@pytest.mark.slow
 def test_nobody_else_leaves_before_the_last_is_gone_and_the_rest_told_how_they_stand(
     hosted: Hosted,
 ) -> None:
@@ -310,6 +327,7 @@ def test_nobody_else_leaves_before_the_last_is_gone_and_the_rest_told_how_they_s
     assert sizes(hosted, 10_000) == [2, 1]
 
 
+@pytest.mark.slow
 def test_a_grid_that_is_turned_off_or_does_not_tell_goes_at_once(hosted: Hosted) -> None:
     Grid(hosted)
     hosted.apply(declared(3))
@@ -324,6 +342,7 @@ def test_a_grid_that_is_turned_off_or_does_not_tell_goes_at_once(hosted: Hosted)
     assert len(hosted.running(GRID)) == 1
 
 
+@pytest.mark.slow
 def test_a_member_that_is_not_ready_may_leave_whatever_the_partitions_say(hosted: Hosted) -> None:
     grid = Grid(hosted)
     slowly = {"delay": "10m", "maxDelay": "10m"}
