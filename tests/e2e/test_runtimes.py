@@ -317,13 +317,16 @@ http.server.ThreadingHTTPServer(('127.0.0.1', int(os.environ['PORT'])), Handler)
 """
 """Tells that it takes a thousand requests from look to look, however few really come."""
 
+LOOKS = 2
+"""So many more looks at the load are waited for; each comes ten seconds after the last."""
+
 
 @pytest.mark.slow
 def test_load_on_a_function_makes_enforcement_scale_it_up_once_and_hold(place: Place) -> None:
     busy = place.function("busy", LOADED, metrics={"path": "/metrics"})
     nfr = {
-        "mode": "enforce", "minThroughputRps": 100, "maxReplicas": 3, "stability": "2s",
-        "cooldown": "5m", "minConfidence": 0.1,
+        "mode": "enforce", "minThroughputRps": 100, "maxReplicas": 2, "stability": "2s",
+        "cooldown": "3s", "staleAfter": "20s", "minConfidence": 0.1,
     }  # fmt: skip
     with place.connect() as hf:
         hf.runtimes.apply(place.manifest(busy, nfr=nfr))
@@ -335,10 +338,22 @@ def test_load_on_a_function_makes_enforcement_scale_it_up_once_and_hold(place: P
         assert (applied["dimension"], found["status"]["last_applied_at"] is None) == (
             "replicas", False,
         )  # fmt: skip
-        count = applied["target"]
-        assert 1 < count <= 3
-        wait_until(lambda: len(place.processes()) == count)
+        assert applied["target"] == 2
+        wait_until(lambda: len(place.processes()) == 2)
         assert found["metadata"]["generation"] == 1
+        held = set(place.processes())
+        # The load stays, and is looked at again and again, for several cooldowns.
+        moments: set[str] = set()
+
+        def looks() -> int:
+            advice = hf.runtimes.get("greeter")["status"]["nfr_recommendations"]
+            moments.add(advice["replicas/busy"]["observed_at"])
+            return len(moments)
+
+        wait_until(lambda: looks() > LOOKS)
+        assert set(place.processes()) == held
+        found = hf.runtimes.get("greeter")
+        assert found["status"]["last_applied_recommendations"] == [applied]
         reasons = [each["reason"] for each in hf.runtimes.events("greeter")]
         assert reasons.count("NFRApplied") == 1
         hf.runtimes.delete("greeter")

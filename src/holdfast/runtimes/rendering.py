@@ -28,12 +28,14 @@ from holdfast.runtimes.spec import (
     Function,
     Health,
     Odgm,
+    Restarts,
 )
 from holdfast.runtimes.status import Enforced, target_key
 from holdfast.runtimes.workload import PartitionCheck, Probe, Probes, Workload
 
 REVISION_BYTES: Final = 5
 NO_PROBES: Final = Probes()
+USUAL_RESTARTS: Final = Restarts()
 
 
 class Style(Struct, frozen=True, kw_only=True):
@@ -132,14 +134,14 @@ def _workload(
     metrics = declared.metrics
     probes = NO_PROBES if declared.health is None else probes_of(declared.health)
     metrics_path, metrics_port = ("", "") if metrics is None else (metrics.path, metrics.port)
-    constraints = declared.placement.constraints
-    spread = declared.placement.spread or style.spread
+    constraints, spread = declared.placement.constraints, declared.placement.spread or style.spread
     grace_ms = int(declared.grace)
-    revision = _digest(
+    digest = _digest(
         declared.command, declared.image, sorted(env.items()), declared.ports, probes,
         metrics_path, metrics_port, cpus_milli, memory_bytes, gpus, constraints, spread,
         style.workers_most, grace_ms,
     )  # fmt: skip
+    revision = _with_restarts(digest, declared.restarts)
     return Workload(
         name=name,
         kinds=kinds,
@@ -172,6 +174,15 @@ def _workload(
         restarts=declared.restarts,
         grace_ms=grace_ms,
     )
+
+
+def _with_restarts(revision: str, restarts: Restarts) -> str:
+    """A replica falls by the rules it was begun under: others take other replicas. What says
+    nothing of them keeps the revision it had before they counted."""
+    if restarts == USUAL_RESTARTS:
+        return revision
+    spans = (restarts.refill, restarts.delay, restarts.max_delay, restarts.steady)
+    return _digest(revision, restarts.max, *map(int, spans))
 
 
 def _asked_about_partitions(workload: Workload, odgm: Odgm) -> Workload:

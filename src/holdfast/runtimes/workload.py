@@ -46,8 +46,8 @@ class PartitionCheck(Struct, frozen=True, kw_only=True, gc=False):
 class Workload(Struct, frozen=True, kw_only=True):
     """One function, or the data grid, as it should be.
 
-    `revision` names all of it that cannot change without replacing replicas: a change of count,
-    rollout or restarts keeps the revision. `kinds` are the children it must have, `companions`
+    `revision` names all of it that cannot change without replacing replicas: a change of count or
+    rollout keeps the revision. `kinds` are the children it must have, `companions`
     those that come and go with them. `required` replicas make it ready: what was declared, or
     fewer where fewer are enforced; more that are enforced are welcome and not waited for.
     `workers_most` bounds over how many workers its replicas go; zero is no bound. `partitions` is

@@ -85,6 +85,11 @@ class Attendant:
         if self._replicas.pop(lease_id, None) is not None:
             self._say(self._let_go, lease_id)
 
+    def bury(self, lease_id: LeaseId) -> None:
+        """This one has ended: what an answer that was still under way said of it goes as well."""
+        self.leave(lease_id)
+        self._say(self._book.forget, lease_id)
+
     def close(self) -> None:
         with self._lock:
             loop, thread = self._loop, self._thread

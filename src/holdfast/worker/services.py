@@ -205,8 +205,8 @@ class ServiceExecutor:
                 self._forget(lease_id)
 
     def _forget(self, lease_id: LeaseId) -> None:
-        self._attendant.leave(lease_id)
         self._book.forget(lease_id)
+        self._attendant.bury(lease_id)
         self._part(lease_id, None)
         self._given_up.discard(lease_id)
         self._ports.take_back(self._replicas.pop(lease_id).ports.values())

@@ -38,7 +38,10 @@ SLOW = {
     *("embedded", "latency", "server", "latency-server", "effects", "idle"),
     *("arrays", "restart", "replay", "help"),
 }
-TINY = {"evaluator": 5, "help": 1, "restart": 300, "latency": 3, "latency-server": 3, "idle": 5}
+TINY = {
+    "evaluator": 5, "runtimes": 5, "help": 1, "restart": 300, "latency": 3, "latency-server": 3,
+    "idle": 5,
+}  # fmt: skip
 
 PATIENCE_S = 60
 

@@ -97,7 +97,7 @@ def test_edge_asks_for_what_is_declared_and_spreads():
     [
         ({"replicas": 7}, False),
         ({"rollout": {"surge": 3}}, False),
-        ({"restarts": {"max": 3}}, False),
+        ({"restarts": {"max": 3}}, True),
         ({"env": {"A": "1"}}, True),
         ({"command": ["other"]}, True),
         ({"health": {"path": "/"}}, True),

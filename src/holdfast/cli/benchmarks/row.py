@@ -41,6 +41,7 @@ ROW_NAMES: Final = (
     "growth",
     "scheduler",
     "evaluator",
+    "runtimes",
     "help",
 )
 """Every row is a module of this name with a `ROW` in it; this is the order they are shown in."""

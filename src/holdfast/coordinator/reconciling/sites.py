@@ -67,7 +67,7 @@ class Sites:
                 f"worker {name} takes no new work, and all of it stays together: it goes to "
                 "another worker when nothing of it runs there any more"
             )
-        if worker.seat(self._state).open_slots:
+        if worker.kept_seat(self._state).open_slots:
             return ""
         slots = worker.capacity.slots
         return (
@@ -96,7 +96,7 @@ class Sites:
         """The worker with most room of those that could take every part of it."""
         shapes = [spec_shape(job_spec(workload)) for workload in workloads]
         seats = [
-            worker.seat(self._state)
+            worker.kept_seat(self._state)
             for worker in self._registry.workers.values()
             if self._is_open(worker)
         ]

@@ -201,6 +201,48 @@ def test_a_rollout_in_steps_pauses_and_says_how_far_it_is(hosted: Hosted) -> Non
     assert hosted.phase() == "available"
 
 
+def test_another_restart_policy_reaches_every_replica_by_a_rolling_replacement(
+    hosted: Hosted,
+) -> None:
+    hosted.apply(manifest("greeter", function("hello", replicas=2, restarts={"max": 2})))
+    hosted.pass_time(2_000)
+    before = set(hosted.running())
+    hosted.apply(manifest("greeter", function("hello", replicas=2, restarts={"max": 7})))
+    fewest = len(before)
+    for _ in range(20):
+        hosted.pass_time(500)
+        fewest = min(fewest, len(hosted.running()))
+    after = set(hosted.running())
+    assert len(after) == 2
+    assert not before & after
+    assert fewest == 2
+    assert hosted.phase() == "available"
+    (job,) = [job for job in hosted.jobs() if not job.sealed]
+    assert job.spec.service.restarts == 7
+
+
+def test_a_better_restart_policy_gets_what_crash_looped_begun_again(hosted: Hosted) -> None:
+    once = {"max": 1, "refill": "1h", "delay": "100ms"}
+    hosted.apply(manifest("greeter", function("hello", "crash", restarts=once)))
+    hosted.pass_time(5_000)
+    begun = sum(sum(host.begun.values()) for host in hosted.hosts)
+    hosted.pass_time(5_000)
+    assert sum(sum(host.begun.values()) for host in hosted.hosts) == begun
+    more = {"max": 3, "refill": "1h", "delay": "100ms"}
+    hosted.apply(manifest("greeter", function("hello", "crash", restarts=more)))
+    hosted.pass_time(5_000)
+    assert sum(sum(host.begun.values()) for host in hosted.hosts) >= begun + 3
+
+
+def test_another_health_check_reaches_every_replica(hosted: Hosted) -> None:
+    hosted.apply(manifest("greeter", function("hello", health={"path": "/", "failures": 3})))
+    hosted.pass_time(2_000)
+    hosted.apply(manifest("greeter", function("hello", health={"path": "/", "failures": 9})))
+    hosted.pass_time(5_000)
+    plans = [plan for host in hosted.hosts for _, _, plan in host.running.values()]
+    assert [plan.ready.failures for plan in plans if plan.ready] == [9]
+
+
 @pytest.mark.slow
 def test_a_spent_budget_of_restarts_comes_back_with_time(hosted: Hosted) -> None:
     restarts = {"max": 2, "refill": "60s", "delay": "100ms"}
