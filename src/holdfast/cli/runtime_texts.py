@@ -31,7 +31,6 @@ NEXT_IN: Final = {
 }
 """The same for a phase."""
 NO_ROOM: Final = "it waits for a worker"
-FULL: Final = "more --slots"
 MORE_ROOM: Final = (
     "declare `template: edge` and `holdfast apply -f FILE` again, or start its worker with more "
     "--slots; `holdfast worker list{options}` says who has room"
@@ -39,6 +38,12 @@ MORE_ROOM: Final = (
 """What to do about one worker that is too small for all of it."""
 ROOM: Final = f"`holdfast job explain JOB{{options}}` says what it waits for; {LISTED} names JOB"
 """The same for a replica that has nowhere to run."""
+PLACES: Final = (
+    (NO_ROOM, ROOM),
+    ("more --slots", MORE_ROOM),
+    ("no worker is there", "`holdfast worker start` starts a worker"),
+)
+"""What is said of a part that has nowhere to run, and what follows; the last one counts."""
 _CRASHED: Final = re.compile(r"Pod (\d+/\d+) restart count=")
 
 
@@ -115,10 +120,9 @@ def next_step(view: View, options: str) -> str:
     degraded = condition(view, "Degraded")
     reason = degraded["reason"] if degraded is not None and degraded["status"] == "True" else ""
     told = NEXT.get(reason) or NEXT_IN.get(phase, "")
-    if phase != "deleting" and any(NO_ROOM in part["message"] for _, part in parts(view)):
-        told = ROOM
-    if phase != "deleting" and any(FULL in part["message"] for _, part in parts(view)):
-        told = MORE_ROOM
+    for said, follows in PLACES if phase != "deleting" else ():
+        if any(said in part["message"] for _, part in parts(view)):
+            told = follows
     crashed = _CRASHED.match(degraded["message"]) if reason and degraded is not None else None
     printed = f"`holdfast task logs {crashed[1]}{{options}}`" if crashed else LOGS
     return told.replace("{printed}", printed).format(name=name, options=options)

@@ -65,6 +65,8 @@ class Lives:
 def note_deeds(happenings: Happenings, record: Record, at: Instant) -> None:
     """What people asked of runtimes, as it is told of each."""
     by = f" by {record.actor}" if record.actor else ""
+    # Labels that came with a spec are a part of what was declared.
+    is_declared = any(isinstance(event, e.ResourcePut) for event in record.events)
     for event in record.events:
         if getattr(event, "kind", "") != KIND:
             continue
@@ -75,7 +77,7 @@ def note_deeds(happenings: Happenings, record: Record, at: Instant) -> None:
             told = EmitEvent(
                 reason="Declared", message=f"Generation {event.generation} is declared{by}."
             )
-        elif isinstance(event, e.ResourceLabelled):
+        elif isinstance(event, e.ResourceLabelled) and not is_declared:
             told = EmitEvent(reason="Labelled", message=f"Labels or annotations are changed{by}.")
         elif isinstance(event, e.ResourceDeletionMarked):
             told = EmitEvent(reason="Deleting", message=f"It shall go, asked for{by}.")

@@ -14,12 +14,13 @@ from msgspec import Struct
 from holdfast.coordinator.reconciling.deployment import bound_to, job_spec
 from holdfast.coordinator.registry import Registry
 from holdfast.coordinator.seats import Worker
-from holdfast.core.ids import WorkerId
+from holdfast.core.ids import Instant, WorkerId
 from holdfast.core.job import Job
+from holdfast.core.service import shunned
 from holdfast.core.shape import spec_shape
 from holdfast.core.state import State
 from holdfast.runtimes.workload import Workload
-from holdfast.scheduler.fit import suits
+from holdfast.scheduler.fit import suits, suits_elsewhere
 
 SEEK_MS: Final = 1_000
 """How often it is looked for a worker where there is none: none says when it comes."""
@@ -73,6 +74,23 @@ class Sites:
             f"worker {name} has no room for it, its {slots} slots are taken, and all of it stays "
             f"together: start {name} with more --slots, or declare {WAY_OUT}"
         )
+
+    def avoided(self, workload: Workload, site: Site, now: Instant) -> str:
+        """Where it kept failing, and what follows from that for one that waits; empty where it did
+        not."""
+        there = shunned(self._state.falls, workload.name, now)
+        if not there:
+            return ""
+        failed = f"it kept failing on {', '.join(sorted(there))}"
+        shape = spec_shape(job_spec(workload, site.worker))
+        seats = [
+            worker.seat(self._state)
+            for worker in self._registry.workers.values()
+            if self._is_open(worker)
+        ]
+        if suits_elsewhere(seats, shape, there):
+            return f"{failed} and is not begun there for a while; it waits for room on another"
+        return f"{failed}, and no other worker could take it: it is begun there again"
 
     def _chosen(self, workloads: Iterable[Workload], former: WorkerId) -> Site:
         """The worker with most room of those that could take every part of it."""

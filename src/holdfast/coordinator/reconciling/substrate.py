@@ -29,6 +29,7 @@ from holdfast.core import commands as c
 from holdfast.core import commands_resources as r
 from holdfast.core.decision import Reason, Refused
 from holdfast.core.ids import Instant
+from holdfast.core.task import TaskState
 from holdfast.core.unreadable import UNREADABLE
 from holdfast.runtimes.actions import (
     ApplyWorkload,
@@ -199,12 +200,12 @@ class LocalSubstrate:
             updated=updated,
             ready=sum(each.is_ready for each in replicas),
             crash=self._crash(new),
-            problems=self._problems(found),
+            problems=self._problems(found, now),
             rollout=found.round(0, now).progress if is_rolling else None,
             leaving=self._tender.leaving.count(workload.name),
         )
 
-    def _problems(self, found: Tended) -> tuple[str, ...]:
+    def _problems(self, found: Tended, now: Instant) -> tuple[str, ...]:
         """Why they are not ready, each reason once."""
         told = dict.fromkeys(each.problem for each in found.replicas if each.problem)
         if found.workload.replicas > len(found.replicas) and found.site.problem:
@@ -212,6 +213,9 @@ class LocalSubstrate:
         if NO_WORKER in told and found.site.worker:
             lacking = found.site.problem or self._tender.sites.lacking(found.site.worker)
             told = {lacking if text == NO_WORKER and lacking else text: None for text in told}
+        if any(each.state is TaskState.WAITING for each in found.replicas):
+            avoided = self._tender.sites.avoided(found.workload, found.site, now)
+            told |= {avoided: None} if avoided else {}
         return tuple(told)[:PROBLEMS_MOST]
 
     def _crash(self, replicas: Iterable[Stood]) -> Crash | None:

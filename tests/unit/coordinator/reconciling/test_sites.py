@@ -142,6 +142,40 @@ def test_an_edge_runtime_is_spread_over_workers() -> None:
     assert homes(hosted) == {"w0": 2, "w1": 2, "w2": 2}
 
 
+def bound(key: str, worker: str, **more: Any) -> dict[str, Any]:
+    return function(key, placement={"constraints": [f"holdfast.worker == {worker}"]}, **more)
+
+
+def test_where_it_kept_failing_it_is_not_begun_while_another_worker_is_only_busy() -> None:
+    hosted = told(workers=1)
+    hosted.hosts.append(Host(hosted.service, "small", 1))
+    hosted.settle()
+    hosted.apply(manifest("other", bound("all", "small"), template="edge"))
+    hosted.settle()
+    hosted.apply(manifest("greeter", function("hello", "crash"), template="edge"))
+    hosted.pass_time(60_000, step_ms=1_000)
+    assert "it kept failing on w0 and is not begun there for a while" in message(hosted)
+    assert "it waits for room on another" in message(hosted)
+    here, there = (sum(host.begun.values()) for host in hosted.hosts)
+    hosted.pass_time(60_000, step_ms=2_000)
+    assert [sum(host.begun.values()) for host in hosted.hosts] == [here, there]
+    # As soon as the other one has room it goes there.
+    hosted.delete("other")
+    hosted.pass_time(5_000)
+    assert sum(hosted.hosts[0].begun.values()) == here
+    assert sum(hosted.hosts[1].begun.values()) > there
+
+
+def test_where_it_kept_failing_it_is_begun_again_if_nobody_else_could_take_it() -> None:
+    hosted = told(workers=1)
+    hosted.apply(manifest("greeter", function("hello", "crash")))
+    hosted.pass_time(30_000, step_ms=1_000)
+    assert "it kept failing on w0, and no other worker could take it" in message(hosted)
+    begun = sum(hosted.hosts[0].begun.values())
+    hosted.pass_time(60_000, step_ms=1_000)
+    assert sum(hosted.hosts[0].begun.values()) > begun
+
+
 def test_a_look_at_all_parts_of_a_runtime_looks_for_its_worker_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
