@@ -194,3 +194,31 @@ def test_a_look_at_all_parts_of_a_runtime_looks_for_its_worker_once(
     hosted.reconciling.enqueue("greeter")
     hosted.service.settle()
     assert len(searches) == 1
+
+
+def test_runtimes_that_come_at_once_do_not_all_choose_the_same_room() -> None:
+    hosted = told(workers=4, slots=4)
+    for number in range(16):
+        hosted.apply(manifest(f"r{number}", function("a")))
+    hosted.pass_time(2_000, step_ms=1_000)
+    assert homes(hosted) == {"w0": 4, "w1": 4, "w2": 4, "w3": 4}
+    for number in range(16):
+        hosted.delete(f"r{number}")
+    hosted.pass_time(10_000, step_ms=1_000)
+    assert homes(hosted) == {}
+    # What was expected of those that went is expected no more.
+    hosted.apply(manifest("greeter", function("hello", replicas=4)))
+    hosted.pass_time(2_000, step_ms=1_000)
+    assert set(homes(hosted).values()) == {4}
+
+
+def test_one_that_waits_where_there_is_no_room_goes_to_a_worker_that_came_later() -> None:
+    hosted = told(workers=1, slots=2)
+    for number in range(4):
+        hosted.apply(manifest(f"r{number}", function("a")))
+    hosted.pass_time(2_000, step_ms=1_000)
+    assert homes(hosted) == {"w0": 2}
+    hosted.hosts.append(Host(hosted.service, "w1", 2))
+    hosted.pass_time(4_000, step_ms=1_000)
+    assert homes(hosted) == {"w0": 2, "w1": 2}
+    assert hosted.reconciling.tally.phases() == {"available": 4}
