@@ -79,9 +79,9 @@ class Sites:
         there is room, or none anywhere else."""
         former = [worker for job in known if (worker := bound_to(job.spec))]
         for name in former:
-            worker = self._registry.workers.get(name)
-            if worker is not None and self._is_open(worker):
-                if self._room(worker.kept_seat(self._state)) > 0:
+            told = self._registry.workers.get(name)
+            if told is not None and self._is_open(told):
+                if self._room(told.kept_seat(self._state)) > 0:
                     return Site(name)
                 other = self._chosen(wanted, name)
                 return Site(name) if other.problem else other
