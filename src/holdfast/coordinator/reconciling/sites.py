@@ -55,9 +55,18 @@ class Sites:
             return Site(max(held, key=lambda worker: (held[worker], worker)))
         former = [worker for job in known if (worker := bound_to(job.spec))]
         for name in former:
-            if self._is_open(self._registry.workers.get(name)):
-                return Site(name)
+            there = self._registry.workers.get(name)
+            if self._is_open(there):
+                if self._has_room(there):
+                    return Site(name)
+                # Others were faster: where there is room elsewhere it need not wait for them.
+                other = self._chosen(workloads, name)
+                has_room = self._has_room(self._registry.workers.get(other.worker))
+                return other if has_room and not other.problem else Site(name)
         return self._chosen(workloads, former[0] if former else WorkerId(""))
+
+    def _has_room(self, worker: Worker | None) -> bool:
+        return worker is not None and bool(worker.kept_seat(self._state).open_slots)
 
     def lacking(self, name: WorkerId) -> str:
         """Why nothing more can be begun on the worker that was chosen; empty where it can."""

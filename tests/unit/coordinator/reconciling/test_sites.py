@@ -10,7 +10,7 @@ from holdfast.coordinator.reconciling.sites import Site, Sites
 from holdfast.core import commands as c
 from holdfast.core.ids import WorkerId
 from holdfast.runtimes.documents import resource_document
-from holdfast.testing.hosted import Host, Hosted, function, manifest
+from holdfast.testing.hosted import SLOTS, Host, Hosted, function, manifest
 
 
 def told(workers: int = 2, slots: int = 8) -> Hosted:
@@ -194,3 +194,14 @@ def test_a_look_at_all_parts_of_a_runtime_looks_for_its_worker_once(
     hosted.reconciling.enqueue("greeter")
     hosted.service.settle()
     assert len(searches) == 1
+
+
+@pytest.mark.slow
+def test_many_that_are_declared_at_once_go_on_to_where_there_is_room() -> None:
+    hosted = Hosted(workers=3)
+    count = 2 * SLOTS
+    for number in range(count):
+        hosted.apply(manifest(f"r{number}", function("a")))
+    hosted.pass_time(4_000, step_ms=1_000)
+    assert hosted.reconciling.tally.phases() == {"available": count}
+    assert all(len(host.running) <= SLOTS for host in hosted.hosts)
