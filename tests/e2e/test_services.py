@@ -13,6 +13,7 @@ import pytest
 from holdfast.core.ids import LeaseId
 from holdfast.testing.service_stage import FOREVER, SERVE, TALK, ServiceStage
 from holdfast.wire.service import Probe
+from holdfast.wire.servicing import PartitionClaim, PartitionNews
 from holdfast.worker import attendant
 
 COUNTING = """
@@ -314,3 +315,28 @@ def _ours(lease: LeaseId) -> list[psutil.Process]:
         if environment.get("HOLDFAST_LEASE_ID") == str(lease):
             found.append(child)
     return found
+
+
+@pytest.mark.slow
+def test_what_a_member_says_of_its_partitions_is_told_and_junk_harms_nobody(
+    stage: ServiceStage,
+) -> None:
+    asked = Probe(kind="http", path="/partitions", period_ms=100, timeout_ms=10_000)
+    # It counts requests and knows nothing of partitions.
+    junk = stage.python(COUNTING, partitions=asked)
+    folder = stage.scratch / "told"
+    folder.mkdir()
+    (folder / "partitions").write_text('{"partitions": [{"name": 0, "members": 1, "ready": 1}]}')
+    good = stage.python(f"import os; os.chdir({str(folder)!r})\n{SERVE}", 1, partitions=asked)
+    for lease in (junk, good):
+        stage.until_state(lease, "ready")
+
+    def told(lease: LeaseId) -> list[PartitionNews]:
+        return [news for news in stage.partitions if news.lease_id == lease]
+
+    stage.until(lambda: len(told(junk)) > 1 and len(told(good)) > 2)
+    assert {news.claims for news in told(good)} == {(PartitionClaim("0", 1, 1),)}
+    assert {news.turn_ms for news in told(good)} == {10_000}
+    assert {news.claims for news in told(junk)} == {()}
+    assert told(junk)[-1].problem.startswith("http /partitions: no answer about partitions: ")
+    assert stage.states(junk)[-1] == "ready"

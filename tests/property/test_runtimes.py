@@ -12,7 +12,16 @@ from holdfast.runtimes import actions as a
 from holdfast.runtimes.documents import decode_status, encode_status
 from holdfast.runtimes.evaluate import evaluate
 from holdfast.runtimes.evaluation import DEFAULT_CONFIG, EvalInput, EvalOutput
-from holdfast.runtimes.observed import Child, Crash, Known, ManagedKind, Observed, Unknown
+from holdfast.runtimes.observed import (
+    Child,
+    Crash,
+    Known,
+    ManagedKind,
+    Observed,
+    Partition,
+    Telling,
+    Unknown,
+)
 from holdfast.runtimes.phases import EDGES
 from holdfast.runtimes.reduce import (
     apply_enforcement,
@@ -51,6 +60,10 @@ SPECS: list[Spec] = [
     for more in (
         {},
         {"odgm": {"command": ["grid"]}},
+        {
+            "odgm": {"command": ["grid"], "replicas": 2, "partitionHealth": {}},
+            "nfr": {"mode": "enforce", "maxReplicas": 4, "dimensions": ["odgm_replicas"]},
+        },
         {"nfr": {"mode": "enforce", "maxReplicas": 5, "dimensions": ["replicas", "memory"]}},
     )
 ]
@@ -61,7 +74,7 @@ reasons = st.sampled_from(["Timeout", "CrashLoop", "Conflict", "EnforceConflict"
 words = st.sampled_from(["", "said"])
 keys = st.sampled_from([*KEYS, "gone"])
 names = keys.map(lambda key: f"greeter--{key}") | st.just("greeter---odgm")
-targets = st.sampled_from(["replicas", *(f"replicas/{key}" for key in KEYS)])
+targets = st.sampled_from(["replicas", "odgm_replicas", *(f"replicas/{key}" for key in KEYS)])
 
 
 def revisions() -> list[str]:
@@ -82,12 +95,22 @@ children = st.builds(
     ready=counts,
     crash=st.none() | st.builds(Crash, names, st.integers(0, 9)),
     is_deleting=st.booleans(),
+    leaving=st.integers(0, 1),
 )
+partitions = st.builds(
+    Partition, name=st.sampled_from("01"), members=counts, ready=counts,
+    leader=st.sampled_from(["", "a"]), leader_since=instants,
+)  # fmt: skip
 listings = st.builds(Unknown, words) | st.lists(children, max_size=4).map(
     lambda found: Known(tuple(found))
 )
 worlds = st.builds(
-    Observed, children=st.dictionaries(st.sampled_from(ManagedKind), listings)
+    Observed,
+    children=st.dictionaries(st.sampled_from(ManagedKind), listings),
+    partitions=st.none() | st.lists(partitions, max_size=2).map(tuple),
+    telling=st.builds(
+        Telling, doubt=words, is_awaited=st.booleans(), told_at=instants, until=instants
+    ),
 )
 recommendations = st.builds(
     Recommendation,
@@ -127,6 +150,7 @@ statuses = st.builds(
     ),
     tries=st.dictionaries(
         st.sampled_from(["finalizer", "orphans", "children", "apply/1", "apply/2",
+                         "leaves/greeter---odgm", "left/greeter---odgm",
                          *(f"missing/Deployment/greeter--{key}" for key in KEYS)]),
         st.builds(Tried, count=st.integers(1, 40), last_at=instants),
         max_size=3,

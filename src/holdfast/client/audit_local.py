@@ -11,11 +11,10 @@ from holdfast.coordinator.audit import page_of
 from holdfast.coordinator.coordinator import Coordinator
 from holdfast.coordinator.desk import Failed
 from holdfast.coordinator.embedding import Embedded
-from holdfast.coordinator.inspect import moment_of
+from holdfast.coordinator.inspect import HistoryGone, moment_of
 from holdfast.coordinator.querying import Question
 from holdfast.coordinator.questions import Asked, Replied
 from holdfast.coordinator.refusals import refusals_in
-from holdfast.wal.errors import HistoryGone
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import Query
 from holdfast.wire.wanted_entries import WantedEntries

@@ -88,6 +88,7 @@ RULES: Final[Mapping[str, Schema]] = {
     "Health.path": _ASKED,
     "Check.path": _ASKED,
     "Metrics.path": _ASKED,
+    "PartitionHealth.path": _ASKED,
 }  # fmt: skip
 """What a type alone does not say of a field."""
 

@@ -18,6 +18,7 @@ from holdfast.wire.exchange import (
     Exchange,
     Hello,
     Item,
+    PartitionNews,
     Reply,
     Run,
     Sample,
@@ -95,6 +96,7 @@ class ServiceStage:
         self.heard: list[tuple[LeaseId, str, str]] = []
         self.addresses: dict[LeaseId, str] = {}
         self.samples: list[Sample] = []
+        self.partitions: list[PartitionNews] = []
         self.failed: list[Failed] = []
         self.released: list[Released] = []
         self.held: tuple[LeaseId, ...] = ()
@@ -134,6 +136,7 @@ class ServiceStage:
             self.heard.append((news.lease_id, news.state, news.why))
             self.addresses[news.lease_id] = news.address
         self.samples += exchange.samples
+        self.partitions += exchange.partitions
         self.failed += exchange.failed
         self.released += exchange.released
         runs, self._runs = self._runs, []

@@ -64,7 +64,7 @@ def test_what_was_held_at_the_hole_and_what_is_named_behind_it_waits_for_a_perso
     flip_bit(hit.path, hit.offset + 60)
     loss = saved(folder, tmp_path / "new")
     assert loss.good_until == len(world.log) - 3
-    assert loss.quarantined == ("1/7", "1/3", "1/4")
+    assert (loss.quarantined, loss.quarantined_count) == (("1/7", "1/3", "1/4"), 3)
     assert (loss.frames_behind, loss.records_behind, loss.records_unreadable) == (2, 2, 0)
     job = open_folder(tmp_path / "new").state.jobs[JOB]
     states = [state_of(job, Index(index)) for index in range(10)]

@@ -140,8 +140,9 @@ def grace(dice: Random) -> Span:
 
 
 def restarts(dice: Random) -> Restarts:
+    most, refill_ms = dice.choice(((2, 10_000), (5, 2_000)))
     return Restarts(
-        max=dice.choice((2, 5)), refill=Span(2_000), delay=Span(200), max_delay=Span(2_000),
+        max=most, refill=Span(refill_ms), delay=Span(200), max_delay=Span(2_000),
         steady=Span(dice.choice((2_000, 10_000))),
     )  # fmt: skip
 

@@ -137,8 +137,9 @@ def drawn(
     if more.random() >= SCHEDULES or is_plain:
         schedules = 0
     if runtimes:
-        # Services keep their slots: there is room for all of them, and for everybody else.
-        slots += -(-runtimes * RUNTIME_ROOM // workers)
+        # Services keep their slots, and those of one template keep to one worker: wherever it is,
+        # there is room for all of them, and for everybody else.
+        slots += runtimes * RUNTIME_ROOM
     return Scenario(
         seed=seed,
         mode=mode,

@@ -33,3 +33,16 @@ def test_a_fault_that_is_left_out_moves_no_other() -> None:
 def test_every_fault_is_in_the_plan_of_some_seed() -> None:
     met = {fault.kind for seed in range(12) for fault in drawn(seed, SAFETY).faults}
     assert met == KINDS.keys()
+
+
+def test_a_plain_seed_has_the_cluster_and_the_faults_that_it_always_had() -> None:
+    for seed in range(8):
+        now, plain = drawn(seed), drawn(seed, is_plain=True)
+        assert (now.faults, now.workers) == (plain.faults, plain.workers)
+        assert (plain.runtimes, plain.gangs, plain.schedules) == (0, 0, 0)
+
+
+def test_some_seeds_stand_for_runtimes_gangs_and_schedules_and_others_do_not() -> None:
+    seeds = [drawn(seed) for seed in range(12)]
+    for name in ("runtimes", "gangs", "schedules"):
+        assert {bool(getattr(seed, name)) for seed in seeds} == {False, True}
