@@ -21,6 +21,7 @@ from holdfast.core.shape import spec_shape
 from holdfast.core.state import State
 from holdfast.runtimes.workload import Workload
 from holdfast.scheduler.fit import suits, suits_elsewhere
+from holdfast.scheduler.seats import Seat
 
 SEEK_MS: Final = 1_000
 """How often it is looked for a worker where there is none: none says when it comes."""
@@ -44,29 +45,47 @@ class Sites:
     def __init__(self, state: State, registry: Registry) -> None:
         self._state = state
         self._registry = registry
+        self._promised: dict[str, tuple[WorkerId, int]] = {}
+        self._expected: Counter[WorkerId] = Counter()
 
-    def of(self, jobs: Iterable[Job], workloads: Iterable[Workload]) -> Site:
+    def of(self, owner: str, jobs: Iterable[Job], workloads: Iterable[Workload]) -> Site:
         """Where these belong: all jobs and all that is wanted of one runtime."""
         known = sorted(jobs, key=lambda job: job.position, reverse=True)
         held = Counter(
             task.worker for job in known for task in (job.tasks or {}).values() if task.lease_id
         )
+        self.forget(owner)
         if held:
             return Site(max(held, key=lambda worker: (held[worker], worker)))
+        wanted = tuple(workloads)
+        site = self._awaited(known, wanted)
+        if site.worker and not site.problem:
+            self._promise(owner, site.worker, sum(workload.replicas for workload in wanted))
+        return site
+
+    def forget(self, owner: str) -> None:
+        """Nothing more is expected of it: it is there, or gone."""
+        worker, replicas = self._promised.pop(owner, (WorkerId(""), 0))
+        self._expected[worker] -= replicas
+
+    def _promise(self, owner: str, worker: WorkerId, replicas: int) -> None:
+        """Room that is given out here is taken only later: who comes meanwhile must not be given
+        the same."""
+        self._promised[owner] = (worker, replicas)
+        self._expected[worker] += replicas
+
+    def _awaited(self, known: list[Job], wanted: tuple[Workload, ...]) -> Site:
+        """Where it is to be begun, as long as none of it runs anywhere: where it was told to, if
+        there is room, or none anywhere else."""
         former = [worker for job in known if (worker := bound_to(job.spec))]
         for name in former:
-            there = self._registry.workers.get(name)
-            if self._is_open(there):
-                if self._has_room(there):
+            worker = self._registry.workers.get(name)
+            if worker is not None and self._is_open(worker):
+                if self._room(worker.kept_seat(self._state)) > 0:
                     return Site(name)
-                # Others were faster: where there is room elsewhere it need not wait for them.
-                other = self._chosen(workloads, name)
-                has_room = self._has_room(self._registry.workers.get(other.worker))
-                return other if has_room and not other.problem else Site(name)
-        return self._chosen(workloads, former[0] if former else WorkerId(""))
-
-    def _has_room(self, worker: Worker | None) -> bool:
-        return worker is not None and bool(worker.kept_seat(self._state).open_slots)
+                other = self._chosen(wanted, name)
+                return Site(name) if other.problem else other
+        return self._chosen(wanted, former[0] if former else WorkerId(""))
 
     def lacking(self, name: WorkerId) -> str:
         """Why nothing more can be begun on the worker that was chosen; empty where it can."""
@@ -111,11 +130,15 @@ class Sites:
         ]
         able = [seat for seat in seats if all(suits(seat, shape) for shape in shapes)]
         if able:
-            return Site(min(able, key=lambda seat: (-len(seat.open_slots), seat.worker)).worker)
+            best = min(able, key=lambda s: (-self._room(s), s.worker != former, s.worker))
+            return Site(best.worker if self._room(best) > 0 or not former else former)
         told = "no worker is there: start one with `holdfast worker start`"
         if seats:
             told = f"no worker meets what all parts of it ask for together; declare {WAY_OUT}"
         return Site(former, f"worker {former} is gone, and {told}" if former else told)
+
+    def _room(self, seat: Seat) -> int:
+        return len(seat.open_slots) - self._expected[seat.worker]
 
     def _is_open(self, worker: Worker | None) -> bool:
         if worker is None or not worker.capacity.slots or worker.draining:

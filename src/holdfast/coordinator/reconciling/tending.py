@@ -156,7 +156,8 @@ class Tender:
         siblings = tuple(self._holdings.names(owner))
         jobs = [job for each in siblings for job in self._holdings.jobs(each)]
         told = (self._state.resources.get((KIND, each)) for each in siblings)
-        site = self.sites.of(jobs, [self._workload(each) for each in told if each is not None])
+        wanted = [self._workload(each) for each in told if each is not None]
+        site = self.sites.of(owner, jobs, wanted)
         self._sited = (moment, site)
         return site
 
@@ -205,6 +206,7 @@ class Tender:
             self._holdings.jobs(name)
             self._holdings.forget(name)
             self._workloads.pop(name, None)
+            self.sites.forget(owner)
             self._holdings.changed(owner, "")
         return True
 

@@ -10,7 +10,7 @@ from holdfast.coordinator.reconciling.sites import Site, Sites
 from holdfast.core import commands as c
 from holdfast.core.ids import WorkerId
 from holdfast.runtimes.documents import resource_document
-from holdfast.testing.hosted import SLOTS, Host, Hosted, function, manifest
+from holdfast.testing.hosted import Host, Hosted, function, manifest
 
 
 def told(workers: int = 2, slots: int = 8) -> Hosted:
@@ -196,12 +196,29 @@ def test_a_look_at_all_parts_of_a_runtime_looks_for_its_worker_once(
     assert len(searches) == 1
 
 
-@pytest.mark.slow
-def test_many_that_are_declared_at_once_go_on_to_where_there_is_room() -> None:
-    hosted = Hosted(workers=3)
-    count = 2 * SLOTS
-    for number in range(count):
+def test_runtimes_that_come_at_once_do_not_all_choose_the_same_room() -> None:
+    hosted = told(workers=4, slots=4)
+    for number in range(16):
         hosted.apply(manifest(f"r{number}", function("a")))
+    hosted.pass_time(2_000, step_ms=1_000)
+    assert homes(hosted) == {"w0": 4, "w1": 4, "w2": 4, "w3": 4}
+    for number in range(16):
+        hosted.delete(f"r{number}")
+    hosted.pass_time(10_000, step_ms=1_000)
+    assert homes(hosted) == {}
+    # What was expected of those that went is expected no more.
+    hosted.apply(manifest("greeter", function("hello", replicas=4)))
+    hosted.pass_time(2_000, step_ms=1_000)
+    assert set(homes(hosted).values()) == {4}
+
+
+def test_one_that_waits_where_there_is_no_room_goes_to_a_worker_that_came_later() -> None:
+    hosted = told(workers=1, slots=2)
+    for number in range(4):
+        hosted.apply(manifest(f"r{number}", function("a")))
+    hosted.pass_time(2_000, step_ms=1_000)
+    assert homes(hosted) == {"w0": 2}
+    hosted.hosts.append(Host(hosted.service, "w1", 2))
     hosted.pass_time(4_000, step_ms=1_000)
-    assert hosted.reconciling.tally.phases() == {"available": count}
-    assert all(len(host.running) <= SLOTS for host in hosted.hosts)
+    assert homes(hosted) == {"w0": 2, "w1": 2}
+    assert hosted.reconciling.tally.phases() == {"available": 4}
