@@ -231,12 +231,17 @@ def _stands(resource: Resource) -> str:
     return f"{resource.status.phase} at generation {generation}{why}"
 
 
+def _rests(spec: Spec) -> bool:
+    """Whether nothing goes on once it is up: a size is enforced step by step."""
+    return is_good(spec) and spec.nfr.mode != "enforce"
+
+
 def good_names(state: State) -> list[str]:
     """The runtimes that are at rest once they are up."""
     return [
         name
         for (kind, name), kept in state.resources.items()
-        if kind == RUNTIME and is_good(decode_stored(kept.spec))
+        if kind == RUNTIME and _rests(decode_stored(kept.spec))
     ]
 
 
