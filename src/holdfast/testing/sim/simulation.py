@@ -149,7 +149,9 @@ class Simulation:
         self.troubles += [each for each in self.auditor.troubles if each not in self.troubles]
         self.troubles += self.oracle.judge(self.auditor)
         self.troubles += judge_history(self.history, self.auditor)
-        settled = self.scenario.mode == LIVENESS and not self.troubles
+        # A schedule goes on: what its latest runs owe is on its way when everything ends.
+        goes_on = self.troubles or self.scenario.schedules
+        settled = self.scenario.mode == LIVENESS and not goes_on
         self.troubles += judge_effects(
             self.world, self.auditor, self._log_id, settled=settled
         )
