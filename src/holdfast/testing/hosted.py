@@ -140,10 +140,13 @@ class Host:
                 self.begun[item.lease_id] += 1
                 self.running[item.lease_id] = (run, item, decode_plan(item.payload))
         for verdict in reply.stops:
-            if self.running.pop(verdict.lease_id, None) is not None:
+            stopped = self.running.pop(verdict.lease_id, None)
+            if stopped is not None:
                 self.stopped.append(verdict.lease_id)
                 self._told.discard(verdict.lease_id)
-                self._lingering[verdict.lease_id] = Lingering(verdict.lease_id, 0, 0, 0, 0)
+                self._lingering[verdict.lease_id] = Lingering(
+                    verdict.lease_id, 0, 0, 0, 0, job_id=stopped[0].job_id
+                )
 
     def _started(self, lease_id: LeaseId) -> Started:
         run, item, _ = self.running[lease_id]

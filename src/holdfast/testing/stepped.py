@@ -145,7 +145,7 @@ class SteppedExecutor:
         return tuple(
             Lingering(
                 head.item.lease_id, number, head.run.cpus_milli, head.run.memory_bytes,
-                head.run.gpus, head.run.resources,
+                head.run.gpus, head.run.resources, head.run.job_id,
             )
             for number, head in heads
             if head.given_up

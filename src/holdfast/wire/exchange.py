@@ -105,6 +105,7 @@ class Lingering(Struct, frozen=True, array_like=True, gc=False):
     memory_bytes: int
     gpus: int
     resources: tuple[tuple[str, int], ...] = ()
+    job_id: JobId = JobId("")
 
 
 class Capacity(Struct, frozen=True, array_like=True, gc=False):

@@ -174,7 +174,7 @@ class Leases:
         return tuple(
             Lingering(
                 item.lease_id, lanes.get(item.lease_id, run.slot), run.cpus_milli,
-                run.memory_bytes, run.gpus, run.resources,
+                run.memory_bytes, run.gpus, run.resources, run.job_id,
             )
             for run, item in filter(None, found)
         )  # fmt: skip

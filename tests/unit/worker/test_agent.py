@@ -197,7 +197,7 @@ def test_a_timeout_ends_the_attempt_and_its_lane_counts_as_lost_until_it_returns
     report = bench.sent(NOW + 1)
     (failed,) = report.failed
     assert (failed.lease_id, failed.reason, report.occupied) == (5, "timed_out", 1)
-    assert report.lingering == (Lingering(LeaseId(5), 0, 2_000, 7, 1),)
+    assert report.lingering == (Lingering(LeaseId(5), 0, 2_000, 7, 1, job_id=run.job_id),)
     assert "0.001 s" in failed.error
     bench.agent.receive(a_reply(report.number))
     parked = bench.sent(NOW + 2)

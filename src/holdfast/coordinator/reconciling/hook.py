@@ -57,7 +57,8 @@ class Reconciling:
         state, servicing = coordinator.state, exchanges.servicing
         self._holdings = Holdings(state)
         self._tender = Tender(
-            coordinator, self._holdings, servicing, Leaving(state, exchanges.registry),
+            coordinator, self._holdings, servicing,
+            Leaving(state, exchanges.registry, coordinator.now()),
             Sites(state, exchanges.registry),
         )  # fmt: skip
         self.happenings = Happenings()

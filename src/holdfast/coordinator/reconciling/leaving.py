@@ -2,26 +2,37 @@
 
 A process has its grace. Until its worker no longer tells of it, what belongs to a runtime is not
 gone, and takes room. A worker that is silent for a term is lost, and with it whatever ran there:
-should it ever come back, it is told to end it. Kept in memory: after a restart of the coordinator
-nobody waits for them, though the workers end them all the same.
+should it ever come back, it is told to end it. Kept in memory: a coordinator that finds a runtime
+in the middle of its deletion gives every worker a term to say what it still ends of it.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
+from holdfast.coordinator.reconciling.deployment import owner_of
 from holdfast.coordinator.reconciling.replicas import Stood
 from holdfast.coordinator.registry import Registry
-from holdfast.core.ids import LeaseId, WorkerId
+from holdfast.core.ids import NEVER, Instant, LeaseId, WorkerId
 from holdfast.core.state import State
+from holdfast.runtimes.resource import KIND as RUNTIME
+from holdfast.wire.exchange import Lingering
 
 LOOK_MS: Final = 500
 """How often it is looked whether they are gone: no event says so."""
 
 
 class Leaving:
-    def __init__(self, state: State, registry: Registry) -> None:
+    """`opened` is when this coordinator began."""
+
+    def __init__(self, state: State, registry: Registry, opened: Instant) -> None:
         self._state = state
         self._registry = registry
+        self._opened = opened
+        self._inherited = {
+            name
+            for (kind, name), resource in state.resources.items()
+            if kind == RUNTIME and resource.deleted_at != NEVER
+        }
         self._of: dict[str, dict[LeaseId, tuple[WorkerId, int]]] = {}
 
     def note(self, name: str, replicas: Iterable[Stood]) -> None:
@@ -44,6 +55,31 @@ class Leaving:
         if not known:
             del self._of[name]
         return len(known)
+
+    def is_unheard(self, owner: str, now: Instant) -> bool:
+        """Whether workers may still have to tell what they end of a runtime, because a coordinator
+        before this one told them to."""
+        return self._is_inherited(owner) and now - self._opened < self._registry.term_ms
+
+    def left_of(self, owner: str) -> int:
+        """How many processes of such a runtime workers tell of."""
+        if not self._is_inherited(owner):
+            return 0
+        return sum(
+            self._owner_of(attempt) == owner
+            for worker in self._registry.workers.values()
+            if worker.lingering and self._registry.is_alive(worker)
+            for attempt in worker.lingering
+        )
+
+    def _is_inherited(self, owner: str) -> bool:
+        resource = self._state.resources.get((RUNTIME, owner))
+        is_going = resource is not None and resource.deleted_at != NEVER
+        return is_going and owner in self._inherited
+
+    def _owner_of(self, attempt: Lingering) -> str:
+        job = self._state.jobs.get(attempt.job_id)
+        return owner_of(job.spec) if job is not None else ""
 
     def _runs(self, lease_id: LeaseId, name: WorkerId, incarnation: int) -> bool:
         worker = self._registry.workers.get(name)

@@ -6,6 +6,7 @@ is this coordinator's own state, and what is done is a command to it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -59,10 +60,12 @@ from holdfast.runtimes.workload import Workload
 PROBLEMS_MOST = 3
 """So many different reasons for not being ready are told of one child."""
 
-KINDS = {
+UNHEARD: Final = Unknown("the workers have not told yet what they still end of it")
+
+KINDS: Final = {
     ODGM: (ManagedKind.ODGM_DEPLOYMENT, ManagedKind.ODGM_SERVICE),
 }
-FUNCTION_KINDS = (ManagedKind.DEPLOYMENT, ManagedKind.SERVICE)
+FUNCTION_KINDS: Final = (ManagedKind.DEPLOYMENT, ManagedKind.SERVICE)
 
 CODES: Mapping[Reason, ApplyCode] = {
     Reason.INVALID: ApplyCode.INVALID,
@@ -108,6 +111,16 @@ class LocalSubstrate:
             # Written by a version that knows more than this one: nothing is known of it here.
             told(Observed(children={kind: Unknown(str(error)) for kind in children}))
             return
+        leaving = self._tender.leaving
+        if not any(children.values()) and leaving.is_unheard(resource.name, now):
+            told(Observed(children=dict.fromkeys(children, UNHEARD)))
+            return
+        if left := leaving.left_of(resource.name):
+            child = Child(
+                kind=ManagedKind.DEPLOYMENT, name=resource.name, owner=resource.name, current=left,
+                is_deleting=True,
+            )  # fmt: skip
+            children[ManagedKind.DEPLOYMENT].append(child)
         listings: dict[ManagedKind, Listing] = {
             kind: Known(tuple(found)) for kind, found in children.items()
         }

@@ -13,13 +13,6 @@ NFR = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def hosted() -> Hosted:
-    town = Hosted()
-    town.settle()
-    return town
-
-
 def status(hosted: Hosted) -> Status:
     resource = hosted.read()
     assert resource is not None

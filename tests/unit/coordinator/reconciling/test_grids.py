@@ -43,13 +43,6 @@ class Grid:
         return PartitionNews(lease_id, claims, TURN_MS)
 
 
-@pytest.fixture
-def hosted() -> Hosted:
-    town = Hosted()
-    town.settle()
-    return town
-
-
 def declared(
     replicas: int = 1, health: Any = HEALTH, restarts: Any = None, **spec: Any
 ) -> dict[str, Any]:

@@ -11,13 +11,6 @@ from holdfast.runtimes.status import Status
 from holdfast.testing.hosted import Hosted, function, manifest
 
 
-@pytest.fixture
-def hosted() -> Hosted:
-    town = Hosted()
-    town.settle()
-    return town
-
-
 def status(hosted: Hosted) -> Status:
     resource = hosted.read()
     assert resource is not None
@@ -92,19 +85,6 @@ def test_002_22_deleting_takes_everything_away_and_the_finalizer_goes_last(hoste
     assert hosted.service.coordinator.state.resources == {}
     assert all(job.sealed and not job.unfinished for job in hosted.jobs())
     whole(hosted)
-
-
-def test_a_process_in_its_grace_holds_the_deletion_back(hosted: Hosted) -> None:
-    hosted.apply(manifest("greeter", function("hello")))
-    hosted.settle()
-    host = hosted.host_of(hosted.running()[0])
-    host.lingers = True
-    hosted.delete()
-    hosted.pass_time(3_000)
-    assert hosted.phase() == "deleting"
-    host.lingers = False
-    hosted.pass_time(3_000)
-    assert hosted.read() is None
 
 
 def test_functions_that_come_and_go_leave_no_orphan(hosted: Hosted) -> None:
