@@ -137,7 +137,7 @@ def memory_to_spare(situation: Situation) -> str:
 def load_in_range(situation: Situation) -> str:
     load = situation.load_percent
     if load is None:
-        return "the load of the machines is not known"
+        return "the load of the replicas is not known"
     if load > situation.load_percent_max:
         return f"the load is {load}%, {situation.load_percent_max}% is the limit"
     return ""

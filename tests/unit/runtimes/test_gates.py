@@ -115,7 +115,7 @@ def test_every_gate_is_open_when_all_is_well(dimension: str) -> None:
         (MEMORY, {"confidence": 0.79}, "a confidence of 0.79 is below 0.80"),
         (MEMORY, {"memory_used_percent": None}, "the use of memory is not known"),
         (MEMORY, {"memory_used_percent": 80}, "80% of memory is in use, 80% is the limit"),
-        (CPU, {"load_percent": None}, "the load of the machines is not known"),
+        (CPU, {"load_percent": None}, "the load of the replicas is not known"),
         (CPU, {"load_percent": 81}, "the load is 81%, 80% is the limit"),
         (CPU, {"is_autoscaled": True}, "an autoscaler goes by the requested processor"),
         (ODGM_REPLICAS, {"partitions": None}, "the health of the partitions is not known"),
