@@ -49,7 +49,9 @@ def begun(child: "subprocess.Popen[str]") -> str:
     return child.stderr.readline().split()[1]
 
 
-@pytest.mark.parametrize("code", [7, 255, -9, 300])
+@pytest.mark.parametrize(
+    "code", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (255, -9, 300))]
+)
 def test_run_ends_as_its_command_ended(start: Start, hand, code: int) -> None:
     child = start("run", "--name", "mine", "--", "sh", "-c", "exit 7")
     job_id = begun(child)

@@ -8,7 +8,9 @@ import pytest
 from holdfast.testing.killing import kill_until_done
 
 
-@pytest.mark.parametrize("executor", ["threads", "processes"])
+@pytest.mark.parametrize(
+    "executor", ["threads", pytest.param("processes", marks=pytest.mark.slow)]
+)
 def test_a_program_that_is_killed_five_times_loses_nothing(
     tmp_path: Path, dice: Random, executor: str
 ) -> None:

@@ -65,7 +65,11 @@ def test_weights_decide_what_each_holds() -> None:
     assert 5 < held["much"] / held["little"] < 7
 
 
-@pytest.mark.parametrize(("aging_ms", "begins"), [(MINUTE, True), (0, False)], ids=["ages", "not"])
+@pytest.mark.parametrize(
+    ("aging_ms", "begins"),
+    [(MINUTE, True), pytest.param(0, False, marks=pytest.mark.slow)],
+    ids=["ages", "not"],
+)
 def test_what_is_not_urgent_begins_in_its_time_because_it_waits(
     aging_ms: int, begins: bool
 ) -> None:
