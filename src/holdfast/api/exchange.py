@@ -72,7 +72,7 @@ def _check(call: Call, message: Exchange) -> None:
     )
     if message.lingering or message.failed or message.progress:
         for attempt in message.lingering:
-            *plain, named = astuple(attempt)
+            *plain, named, _ = astuple(attempt)
             amounts += (*plain, *(amount for _, amount in named))
         amounts += tuple(abs(failed.exit_code or 0) for failed in message.failed)
         amounts += tuple(amount for told in message.progress for amount in (told.done, told.total))
