@@ -178,6 +178,7 @@ def test_a_worker_of_a_server_runs_the_block_after_the_commit(
     assert told.steps() == ["prepared", "inside"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_in_a_block_leaves_it_parked(
     server: ServerProcess, tmp_path: Path, told: Told
 ) -> None:
@@ -194,6 +195,7 @@ def test_a_worker_that_is_killed_in_a_block_leaves_it_parked(
     assert told.steps() == ["prepared", "inside"]
 
 
+@pytest.mark.slow
 def test_one_that_lost_its_lease_before_its_commit_never_enters_the_block(
     server: ServerProcess, tmp_path: Path
 ) -> None:

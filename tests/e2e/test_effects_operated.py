@@ -111,6 +111,7 @@ def test_an_operator_looks_and_decides(owing, typing):
     assert "2/0.0 is DISCARDED: it is owed no more" in told.err
 
 
+@pytest.mark.slow
 def test_a_program_looks_and_decides_at_a_server(owing):
     token = owing.token_file.read_text().strip()
     with holdfast.connect(owing.url, token=token) as hf:
@@ -124,6 +125,7 @@ def test_a_program_looks_and_decides_at_a_server(owing):
         assert hf.effects() == []
 
 
+@pytest.mark.slow
 def test_a_restart_says_what_is_owed(owing):
     owing.restart(is_killed=True)
     first = next(line for line in owing.welcome.splitlines() if line.startswith("serving"))

@@ -148,6 +148,7 @@ def test_what_earlier_openings_wrote_counts_towards_a_snapshot(
     assert snapshotter_of(hf)._thread is None
 
 
+@pytest.mark.slow
 def test_an_archive_that_takes_nothing_is_told_and_harms_nothing(
     opened: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -168,6 +169,7 @@ def test_an_archive_that_takes_nothing_is_told_and_harms_nothing(
     assert before[0] in [path.name for path in archive.iterdir()]
 
 
+@pytest.mark.slow
 def test_foreign_files_and_leftovers_beside_the_snapshots_are_no_trouble(
     opened: Open, tmp_path: Path
 ) -> None:

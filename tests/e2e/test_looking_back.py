@@ -44,6 +44,7 @@ def story(call) -> str:
     return waiting.out.strip()
 
 
+@pytest.mark.slow
 def test_a_server_answers_questions_as_its_folder_does(call, working, story: str) -> None:
     there = json.loads(call("query", SQL, "-o", "json").out)
     here = json.loads(call("query", SQL, "--data", working.data, "-o", "json").out)

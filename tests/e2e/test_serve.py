@@ -103,6 +103,7 @@ def leased(reply: Any) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_a_job_is_worked_off_by_hand_across_two_deaths_of_the_server(tmp_path):
     body = {"command": {"argv": ["echo", "hello"]}, "count": 4, "name": "by-hand"}
     with serving(tmp_path) as server:
@@ -267,6 +268,7 @@ def test_a_local_worker_that_is_killed_loses_its_task_at_once(tmp_path):
         assert server.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_second_signal_does_not_wait(tmp_path):
     with serving(tmp_path, "--workers", "1") as server:
         server.ask("POST", "/jobs", {"command": {"argv": ["sleep", "600"]}})

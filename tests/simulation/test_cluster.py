@@ -62,6 +62,7 @@ def test_nothing_is_lost_and_nothing_commits_twice(batch: int, seed: int) -> Non
     assert seen["LEASE_LOST"], "a calm run proves nothing"
 
 
+@pytest.mark.slow
 def test_every_kind_of_fault_is_met_and_every_consequence_seen(seed: int) -> None:
     faults: Counter[str] = Counter()
     seen: Counter[str] = Counter()

@@ -123,6 +123,7 @@ def told(day: Day, steps: int) -> str:
     return ", ".join(f"{name} {held / steps:.3f}" for name, held in sorted(day.held.items()))
 
 
+@pytest.mark.slow
 def test_five_namespaces_of_equal_weight_hold_the_same_over_a_day(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -59,6 +59,7 @@ def run_batch(first: int, count: int) -> tuple[Counter[str], Counter[str]]:
     return faults, seen
 
 
+@pytest.mark.slow
 def test_jobs_with_wishes_come_to_the_ends_that_their_ties_say(seed: int) -> None:
     faults, seen = run_batch(seed * 1_000_000, BATCH)
     assert faults["dropped"], "a calm run proves nothing"

@@ -41,6 +41,7 @@ def held_ms(yard: Yard, until: int) -> Counter[str]:
     return held
 
 
+@pytest.mark.slow
 def test_five_namespaces_hold_the_same_whoever_came_first_and_asks_for_most() -> None:
     yard = Yard([Hand(slots=3), Hand(slots=2)], takes_ms=20 * SECOND)
     counts = {"a": 90, "b": 40, "c": 40, "d": 30, "e": 30}
