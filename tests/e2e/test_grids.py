@@ -119,8 +119,13 @@ class Seen:
 
 @pytest.mark.slow
 def test_002_167_a_grid_of_real_members_follows_its_partitions_and_keeps_its_majority(
-    server: ServerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: ServerProcess,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Wide enough for every word of a table.
+    monkeypatch.setenv("COLUMNS", "250")
     folder = tmp_path / "grid"
     folder.mkdir()
     (folder / "leader").write_text("first")
