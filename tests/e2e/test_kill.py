@@ -20,8 +20,13 @@ def test_a_program_that_is_killed_five_times_loses_nothing(
     assert tally.kills >= 5
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("executor", ["threads", "processes"])
+@pytest.mark.parametrize(
+    "executor",
+    [
+        pytest.param("threads", marks=pytest.mark.slow),
+        pytest.param("processes", marks=pytest.mark.soak),
+    ],
+)
 def test_a_program_that_is_killed_a_hundred_times_loses_nothing(
     tmp_path: Path, dice: Random, executor: str
 ) -> None:

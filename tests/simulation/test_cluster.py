@@ -120,7 +120,7 @@ def test_the_same_seed_gives_the_same_run(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "batch",
-    [pytest.param(n, marks=pytest.mark.slow if n < 12 else pytest.mark.soak) for n in range(80)],
+    [pytest.param(n, marks=pytest.mark.slow if n < 8 else pytest.mark.soak) for n in range(80)],
 )
 def test_nothing_is_lost_and_nothing_commits_twice_in_many_more_runs(batch: int, seed: int) -> None:
     run_batch(seed * 1_000_000 + 1_000 + batch * BATCH, BATCH)
