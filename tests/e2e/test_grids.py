@@ -55,6 +55,12 @@ server.serve_forever()
 """
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough for every word of a table."""
+    monkeypatch.setenv("COLUMNS", "250")
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
     with (
@@ -119,13 +125,8 @@ class Seen:
 
 @pytest.mark.slow
 def test_002_167_a_grid_of_real_members_follows_its_partitions_and_keeps_its_majority(
-    server: ServerProcess,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    server: ServerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Wide enough for every word of a table.
-    monkeypatch.setenv("COLUMNS", "250")
     folder = tmp_path / "grid"
     folder.mkdir()
     (folder / "leader").write_text("first")

@@ -116,7 +116,6 @@ def test_what_takes_too_long_times_out_and_its_slot_comes_free(
     until(lambda: not any(map(psutil.pid_exists, begun(tmp_path / "f") + begun(tmp_path / "c"))))
 
 
-@pytest.mark.slow
 def test_what_is_cancelled_while_it_runs_is_ended(
     stage: Stage, hire: Callable[..., Hand], tmp_path: Path
 ) -> None:
@@ -254,7 +253,6 @@ def test_what_must_not_run_twice_is_ended_before_it_runs_elsewhere_though_the_wo
     stage.cancel(job)
 
 
-@pytest.mark.slow
 def test_a_server_that_is_away_and_back_costs_nothing(
     stage: Stage, hire: Callable[..., Hand], tmp_path: Path
 ) -> None:
@@ -287,7 +285,6 @@ def test_a_worker_asked_to_leave_finishes_what_runs_and_gives_back_the_rest(
     assert stage.holders() == {}
 
 
-@pytest.mark.slow
 def test_a_worker_that_an_operator_drains_ends_what_runs_and_leaves(
     stage: Stage, hire: Callable[..., Hand], tmp_path: Path
 ) -> None:
@@ -327,7 +324,6 @@ def test_what_does_not_end_in_time_is_given_back_without_charge(
     assert stage.holders() == {}
 
 
-@pytest.mark.slow
 def test_one_that_was_asked_to_leave_is_gone_at_once_and_its_name_is_free_for_another_machine(
     stage: Stage, hire: Callable[..., Hand]
 ) -> None:
