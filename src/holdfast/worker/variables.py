@@ -26,6 +26,7 @@ class Variable:
         self._text = b""
         self.is_there = False
         self._make(ROOM)
+        self._former = self._buffer
 
     def write(self, text: bytes) -> None:
         """Have it from now on, for whoever looks here and for every program that is started."""
@@ -36,6 +37,8 @@ class Variable:
             return
         end = self._start + len(text) + 1
         if end > len(self._memory):
+            # The environment is ours at the old place until it is given the new one.
+            self._former = self._buffer
             self._make(2 * end)
             self.is_there = False
         self._memory[self._start : end] = text + b"\0"
