@@ -120,7 +120,7 @@ class LocalSubstrate:
                 kind=ManagedKind.DEPLOYMENT, name=resource.name, owner=resource.name, current=left,
                 is_deleting=True,
             )  # fmt: skip
-            children[ManagedKind.DEPLOYMENT].append(child)
+            children.setdefault(child.kind, []).append(child)
         listings: dict[ManagedKind, Listing] = {
             kind: Known(tuple(found)) for kind, found in children.items()
         }

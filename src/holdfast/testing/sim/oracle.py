@@ -5,8 +5,8 @@ The oracle sees no log and no state while the cluster runs; it is fed acknowledg
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -145,29 +145,33 @@ def _must_be_there(op: Op) -> bool:
     return op.kind == "submit" or (op.kind in RECORDED and not is_idle)
 
 
-def _judge_look(op: Op, audit: Auditor) -> list[str]:
-    shown = op.told.answer[0] if op.told is not None else {}
-    known = audit.tallies.get(op.subject, [])
+Seen = TypeVar("Seen")
+
+
+def _meanwhile(op: Op, known: Sequence[tuple[int, Seen]]) -> Sequence[tuple[int, Seen]]:
+    """What was so at some moment between asking and hearing, by the positions it came with."""
     places = [position for position, _ in known]
     first = max(0, bisect_right(places, op.since) - 1)
-    last = bisect_right(places, op.until)
-    if any(shown == tally for _, tally in known[first:last]):
+    return known[first : bisect_right(places, op.until)]
+
+
+def _judge_look(op: Op, audit: Auditor) -> list[str]:
+    shown = op.told.answer[0] if op.told is not None else {}
+    stood = _meanwhile(op, audit.tallies.get(op.subject, []))
+    if any(shown == tally for _, tally in stood):
         return []
     when = f"between {op.since} and {op.until}"
-    return [f"{op.key} saw {shown} of {op.subject} {when}, where it was {known[first:last]}"]
+    return [f"{op.key} saw {shown} of {op.subject} {when}, where it was {stood}"]
 
 
 def _judge_look_at(op: Op, audit: Auditor) -> list[str]:
     """A runtime was seen as it was at a moment between asking and hearing."""
     shown = op.told.answer if op.told is not None else None
-    known = audit.declared.shown.get(op.subject, [(0, None)])
-    places = [position for position, _ in known]
-    first = max(0, bisect_right(places, op.since) - 1)
-    last = bisect_right(places, op.until)
-    if any(shown == seen for _, seen in known[first:last]):
+    stood = _meanwhile(op, audit.declared.shown.get(op.subject, [(0, None)]))
+    if any(shown == seen for _, seen in stood):
         return []
     when = f"between {op.since} and {op.until}"
-    return [f"{op.key} saw {op.subject} as {shown} {when}, where it was {known[first:last]}"]
+    return [f"{op.key} saw {op.subject} as {shown} {when}, where it was {stood}"]
 
 
 def _judge_order(placed: list[tuple[Op, int]]) -> list[str]:
