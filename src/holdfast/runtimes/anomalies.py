@@ -20,7 +20,8 @@ from holdfast.runtimes.workload import Workload
 
 class Judged(Struct, frozen=True, gc=False):
     """One workload: whether it is ready, the child that counts its replicas, and why not.
-    `is_unknown`: all that is known of it is ready, but not all is known."""
+    `is_unknown`: all that is known of it is ready, but not all is known. `owned` is how many
+    children of all kinds are its own."""
 
     workload: Workload
     child: Child | None
@@ -28,6 +29,7 @@ class Judged(Struct, frozen=True, gc=False):
     is_unknown: bool
     reason: str
     message: str
+    owned: int
 
 
 class Missing(Struct, frozen=True, gc=False):
@@ -89,9 +91,11 @@ def look(
     missing: list[Missing] = []
     outdated: list[Workload] = []
     crash: Crash | None = None
+    strangers = sum(map(len, known.values()))
     for workload in workloads:
         verdict = _judge(workload, known, rules, observed, missing)
         judged.append(verdict)
+        strangers -= verdict.owned
         if not verdict.is_ready:
             unready.append(verdict)
         child = verdict.child
@@ -106,10 +110,10 @@ def look(
         unready=tuple(unready),
         missing=tuple(missing),
         outdated=tuple(outdated),
-        orphans=_orphans(workloads, known),
+        orphans=_orphans(workloads, known) if strangers else (),
         crash=crash,
         unknown=unknown_kinds(observed, descriptor),
-        refs=tuple(ResourceRef(kind, name) for kind in known for name in known[kind]),
+        refs=tuple([ResourceRef(kind, name) for kind in known for name in known[kind]]),
     )
 
 
@@ -136,6 +140,7 @@ def _judge(
     awaited: ReadinessResult | None = None
     remark = READY
     is_unknown = False
+    owned = 0
     for kind in workload.kinds:
         children = known.get(kind)
         if children is None:
@@ -148,8 +153,11 @@ def _judge(
             told = reasons.message_of(reasons.CHILD_MISSING, child=lost.name)
             worst = worst or ReadinessResult(False, reasons.CHILD_MISSING, told)
             continue
+        owned += 1
         counted = counted or child
         result = rules[kind].evaluator(workload, child, observed)
+        if result is READY:
+            continue
         if result.is_unknown:
             awaited = awaited or result
         elif not result.is_ready:
@@ -161,6 +169,7 @@ def _judge(
         child = children.get(workload.name) if children else None
         if child is None:
             continue
+        owned += 1
         result = rules[kind].evaluator(workload, child, observed)
         if result.is_ready:
             continue
@@ -169,12 +178,13 @@ def _judge(
         else:
             remark = result
     if worst is not None:
-        return Judged(workload, counted, False, False, worst.reason, worst.message)
+        return Judged(workload, counted, False, False, worst.reason, worst.message, owned)
     if is_unknown:
-        return Judged(workload, counted, False, True, reasons.OBSERVATION_FAILED, "not known")
+        failed = reasons.OBSERVATION_FAILED
+        return Judged(workload, counted, False, True, failed, "not known", owned)
     if awaited is not None:
-        return Judged(workload, counted, False, True, awaited.reason, awaited.message)
-    return Judged(workload, counted, True, False, remark.reason, remark.message)
+        return Judged(workload, counted, False, True, awaited.reason, awaited.message, owned)
+    return Judged(workload, counted, True, False, remark.reason, remark.message, owned)
 
 
 def _orphans(workloads: tuple[Workload, ...], known: Children) -> tuple[ResourceRef, ...]:

@@ -74,7 +74,7 @@ def conditions_of(
             ConditionType.NFR_OBSERVED,
             bool(recommendations),
             OBSERVED if recommendations else NOT_OBSERVED,
-            ", ".join(f"{key}={recommendations[key].value}" for key in sorted(recommendations)),
+            ", ".join([f"{key}={recommendations[key].value}" for key in sorted(recommendations)]),
         ),
         told(ConditionType.NFR_ENFORCED, nfr.is_enforced, nfr.reason, nfr.message),
         told(ConditionType.READY, is_available, reason, message),

@@ -87,8 +87,9 @@ class Judging:
             return
         if still.decision not in self._first:
             self._first[still.decision] = Kept(key, still, rules)
-        if still.wait_ms is not None:
-            self._look_again(still.wait_ms)
+        wait_ms, soonest_ms = still.wait_ms, self.soonest_ms
+        if wait_ms is not None and (soonest_ms is None or wait_ms < soonest_ms):
+            self.soonest_ms = wait_ms
 
     def add(self, subject: Subject) -> None:
         decided = subject.decided
@@ -101,11 +102,7 @@ class Judging:
         if is_broken(subject):
             self._broken = self._broken or subject
         wait_ms = _wait_of(subject)
-        if wait_ms is not None:
-            self._look_again(wait_ms)
-
-    def _look_again(self, wait_ms: int) -> None:
-        if self.soonest_ms is None or wait_ms < self.soonest_ms:
+        if wait_ms is not None and (self.soonest_ms is None or wait_ms < self.soonest_ms):
             self.soonest_ms = wait_ms
 
     def made(self, mode: Mode) -> NfrJudgement:

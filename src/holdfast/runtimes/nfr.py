@@ -15,7 +15,7 @@ from holdfast.runtimes.actions import NfrJudgement
 from holdfast.runtimes.enforcing import NfrInput, Rules, decide
 from holdfast.runtimes.gates import LEADER_STEADY_MS, Situation, is_followed
 from holdfast.runtimes.judgement import MODES, NOTHING_RECOMMENDED, Judging, Subject
-from holdfast.runtimes.observed import ManagedKind, Observed, Telling
+from holdfast.runtimes.observed import ManagedKind, Observed, Telling, Unknown
 from holdfast.runtimes.paths import Way, Ways
 from holdfast.runtimes.resource import FUNCTION, ODGM, Resource
 from holdfast.runtimes.spec import CPU, MEMORY, ODGM_REPLICAS, REPLICAS, Function, Mode, Nfr
@@ -23,7 +23,7 @@ from holdfast.runtimes.status import (
     Enforced,
     Phase,
     Recommendation,
-    Status,
+    Stability,
     parse_target_key,
 )
 from holdfast.runtimes.stillness import Shortcut, still
@@ -67,15 +67,8 @@ def judge(
         return NfrJudgement(reason=reason, message=message)
     looking = _Looking(resource, phase, observed, now, troubles)
     judging = Judging()
-    for workload in workloads:
-        looking.look(workload, shortcut, judging)
+    looking.look(workloads, shortcut, judging)
     return judging.made(nfr.mode)
-
-
-def advice_for(status: Status, key: str, dimension: str) -> Recommendation | None:
-    """What is recommended for one function, else what is recommended for all alike."""
-    own = status.nfr_recommendations.get(key)
-    return own if own is not None else status.nfr_recommendations.get(dimension)
 
 
 # --- from the declaration to the looks ----------------------------------------------------------
@@ -120,48 +113,77 @@ class _Looking:
                 component = ODGM if dimension == ODGM_REPLICAS else FUNCTION
                 self._aspects[component].append(_Aspect(resource, dimension))
 
-    def look(self, workload: Workload, shortcut: Shortcut, judging: Judging) -> None:
-        """Decide about each dimension of one component of which there is something to decide."""
+    def look(
+        self, workloads: tuple[Workload, ...], shortcut: Shortcut, judging: Judging
+    ) -> None:
+        """Decide about each dimension of each component of which there is something to decide."""
         status, now, generation = self._status, self._now, self._resource.generation
-        function_key = workload.function_key
-        way = self._ways.of(workload.kinds + workload.companions, function_key)
-        for aspect in self._aspects[workload.component]:
-            dimension = aspect.dimension
-            key = f"{dimension}/{function_key}" if function_key else dimension
-            enforced = status.enforced.get(key, NOT_ENFORCED)
-            advice = advice_for(status, key, dimension)
-            told = aspect.told(workload)
-            # What asks for nothing, because of its template, cannot be tuned either.
-            declared = aspect.declared.get(function_key, 0) if told else 0
-            rules = aspect.rules.get(declared) or self._rules(aspect, declared)
-            is_enforced = rules.mode == "enforce"
-            if enforced is NOT_ENFORCED and (advice is None or not is_enforced):
-                continue
-            known = status.stability.get(key)
-            is_plain = declared > 0 and is_enforced and self._is_followed and type(way) is Way
-            if is_plain and advice is not None and known is not None:
-                found = shortcut(rules, advice, known, enforced, told, generation, now)
-                if found is not None:
-                    judging.still(key, found, known, rules)
+        enforced_of, advice_of = status.enforced.get, status.nfr_recommendations.get
+        known_of = status.stability.get
+        for workload in workloads:
+            function_key = workload.function_key
+            for aspect in self._aspects[workload.component]:
+                dimension = aspect.dimension
+                key = f"{dimension}/{function_key}" if function_key else dimension
+                enforced = enforced_of(key)
+                # What is recommended for one function, else what is recommended for all alike.
+                advice = advice_of(key) or advice_of(dimension)
+                if enforced is None and advice is None:
                     continue
-            look = NfrInput(
-                dimension=dimension,
-                rules=rules,
-                phase=self._phase,
-                troubles=self._troubles,
-                recommendation=advice,
-                generation=generation,
-                declared=declared,
-                actual=told if isinstance(way, Way) else None,
-                is_autoscaled=isinstance(way, Way) and way.path.kind is ManagedKind.HPA,
-                replicas_ready=way.child.ready if isinstance(way, Way) else None,
-                replicas_leaving=way.child.leaving if isinstance(way, Way) else 0,
-                stability=known,
-                enforced=enforced,
-                situation=self._situation(),
-                now=now,
-            )
-            judging.add(Subject(key, workload, look, decide(look)))
+                told = aspect.told(workload)
+                # What asks for nothing, because of its template, cannot be tuned either.
+                declared = aspect.declared.get(function_key, 0) if told else 0
+                rules = aspect.rules.get(declared) or self._rules(aspect, declared)
+                is_enforced = rules.mode == "enforce"
+                if enforced is None:
+                    if not is_enforced:
+                        continue
+                    enforced = NOT_ENFORCED
+                known = known_of(key)
+                way = self._ways.of(workload.kinds + workload.companions, function_key)
+                if (
+                    advice is not None
+                    and known is not None
+                    and is_enforced
+                    and declared > 0
+                    and self._is_followed
+                    and type(way) is Way
+                ):
+                    found = shortcut(rules, advice, known, enforced, told, generation, now)
+                    if found is not None:
+                        judging.still(key, found, known, rules)
+                        continue
+                look = self._input(aspect, rules, advice, declared, told, way, known, enforced)
+                judging.add(Subject(key, workload, look, decide(look)))
+
+    def _input(
+        self,
+        aspect: _Aspect,
+        rules: Rules,
+        advice: Recommendation | None,
+        declared: int,
+        told: int,
+        way: Way | Unknown | None,
+        known: Stability | None,
+        enforced: Enforced,
+    ) -> NfrInput:
+        return NfrInput(
+            dimension=aspect.dimension,
+            rules=rules,
+            phase=self._phase,
+            troubles=self._troubles,
+            recommendation=advice,
+            generation=self._resource.generation,
+            declared=declared,
+            actual=told if isinstance(way, Way) else None,
+            is_autoscaled=isinstance(way, Way) and way.path.kind is ManagedKind.HPA,
+            replicas_ready=way.child.ready if isinstance(way, Way) else None,
+            replicas_leaving=way.child.leaving if isinstance(way, Way) else 0,
+            stability=known,
+            enforced=enforced,
+            situation=self._situation(),
+            now=self._now,
+        )
 
     def _situation(self) -> Situation:
         if self._known_situation is None:

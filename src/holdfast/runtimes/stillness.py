@@ -34,12 +34,13 @@ class Still(Struct, frozen=True, gc=False):
 RESTING: Final = Still(NoChange)
 
 
-LABELS: Final[dict[tuple[type[Decision], bool], str]] = {
-    (kind, is_capped): kind.__name__ + (CLAMPED if is_capped else "")
-    for kind in (NoChange, WaitCooldown, WaitStability)
-    for is_capped in (False, True)
+LABELS: Final[dict[type[Decision], str]] = {
+    kind: kind.__name__ for kind in (NoChange, WaitCooldown, WaitStability)
 }
-"""How what may still hold is remembered, by whether it was cut down to the highest allowed."""
+"""How what may still hold is remembered."""
+
+CLAMPED_LABELS: Final = {kind: label + CLAMPED for kind, label in LABELS.items()}
+"""The same of what was cut down to the highest allowed."""
 
 Shortcut = Callable[
     [Rules, Recommendation, Stability, Enforced, int, int, Instant], Still | None
@@ -76,7 +77,8 @@ def still(
         if now >= stable_at:
             return None
         found = Still(WaitStability, target, stable_at - now)
-    return found if known.decision == LABELS[found.decision, capped != value] else None
+    labels = LABELS if capped == value else CLAMPED_LABELS
+    return found if known.decision == labels[found.decision] else None
 
 
 def never(*_look: object) -> None:

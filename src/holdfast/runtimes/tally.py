@@ -4,7 +4,7 @@ from collections import Counter
 
 from holdfast.core.histogram import SECONDS, Histogram
 from holdfast.runtimes.actions import EnforcementOutcome
-from holdfast.runtimes.status import Phase, Status, parse_target_key
+from holdfast.runtimes.status import ConditionType, Phase, Status, condition_of, parse_target_key
 
 
 class Tally:
@@ -49,6 +49,11 @@ class Tally:
             for status in self._statuses.values()
             for condition in status.conditions
         )
+
+    def degraded(self) -> Counter[str]:
+        """How many runtimes are degraded, by reason: a hint for whoever places more of them."""
+        found = (condition_of(each, ConditionType.DEGRADED) for each in self._statuses.values())
+        return Counter(each.reason for each in found if each is not None and each.is_true)
 
     def recommendations(self) -> dict[str, int]:
         """What was recommended last for each dimension, whichever runtime it was for."""

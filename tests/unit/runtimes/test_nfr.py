@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.core.ids import Instant
 from holdfast.runtimes.actions import EmitEvent, Enforce, EnforcementOutcome, NfrJudgement
 from holdfast.runtimes.judgement import FAILURES_MOST, HELD_RECHECK_MS, event_of
-from holdfast.runtimes.nfr import advice_for, declared_of, judge, rules_of
+from holdfast.runtimes.nfr import declared_of, judge, rules_of
 from holdfast.runtimes.observed import ManagedKind, Observed, Unknown
 from holdfast.runtimes.resource import Resource
 from holdfast.runtimes.spec import (
@@ -21,7 +21,7 @@ from holdfast.runtimes.spec import (
     Odgm,
     Resources,
 )
-from holdfast.runtimes.status import Enforced, Phase, Recommendation, Stability, Status
+from holdfast.runtimes.status import Enforced, Phase, Recommendation, Stability
 from holdfast.runtimes.written import Cpu, Size
 from holdfast.testing.enforced_runtimes import a_runtime, observed_at, workloads_of
 
@@ -99,8 +99,6 @@ def test_each_function_follows_its_own_recommendation_else_that_of_all() -> None
     resource = a_runtime(ENFORCE, HELLO, BYE, nfr_recommendations=given, stability=held)
     targets = {found.function_key: found.target for found in enforces(judged(resource))}
     assert targets == {"hello": 3, "bye": 2}
-    assert advice_for(resource.status, "replicas/bye", REPLICAS) == advice(2)
-    assert advice_for(Status(), "replicas/bye", REPLICAS) is None
 
 
 @pytest.mark.parametrize("mode", ["off", "observe"])

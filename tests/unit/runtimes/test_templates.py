@@ -66,7 +66,9 @@ def test_002_50_every_workload_has_the_predicted_name_and_labels(descriptor):
     }
     assert grid.labels["oaas.io/component"] == "odgm"
     for workload in (hello, bye, grid):
-        assert {*workload.kinds, *workload.companions} <= set(descriptor.managed)
+        every = workload.kinds + workload.companions
+        assert set(every) <= set(descriptor.managed)
+        assert len(every) == len(set(every)), "an orphan is found by counting each kind once"
 
 
 @EVERY
