@@ -27,6 +27,10 @@ def runtimes_told(tally: Tally) -> Iterable[str]:
     yield told("runtimes", "gauge", "Class runtimes by phase.", phases)
     yield told("runtime_transitions_total", "counter", "Moves of runtimes by phase.", moves)
     yield told("runtime_conditions", "gauge", "Runtimes by condition and status.", conditions)
+    degraded: list[Sample] = [
+        ({"reason": why}, count) for why, count in sorted(tally.degraded().items())
+    ]
+    yield told("runtimes_degraded", "gauge", "Degraded runtimes by reason.", degraded)
     recommended: list[Sample] = [
         ({"dimension": dimension}, value)
         for dimension, value in tally.recommendations().items()

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from holdfast.api.metrics_runtimes import runtimes_told
 from holdfast.core.ids import Instant
 from holdfast.runtimes.actions import EnforcementOutcome
-from holdfast.runtimes.status import NEW, Phase, Recommendation
+from holdfast.runtimes.status import NEW, Condition, ConditionType, Phase, Recommendation
 from holdfast.runtimes.tally import Tally
 
 OUTCOME = EnforcementOutcome(
@@ -39,3 +39,21 @@ def test_what_is_enforced_is_told_in_numbers() -> None:
     assert not any(line.startswith("holdfast_runtimes{") for line in "".join(
         runtimes_told(tally)
     ).splitlines())
+
+
+def test_002_168_degraded_runtimes_are_counted_by_reason() -> None:
+    tally = Tally()
+    for name, reason, is_true in (
+        ("one", "CrashLoop", True), ("two", "CrashLoop", True), ("three", "Timeout", True),
+        ("well", "Available", False),
+    ):  # fmt: skip
+        degraded = Condition(
+            type=ConditionType.DEGRADED, is_true=is_true, reason=reason, message="",
+            observed_generation=1,
+        )  # fmt: skip
+        tally.seen(name, replace(NEW, conditions=(degraded,)))
+    lines = "".join(runtimes_told(tally)).splitlines()
+    assert [line for line in lines if line.startswith("holdfast_runtimes_degraded{")] == [
+        'holdfast_runtimes_degraded{reason="CrashLoop"} 2',
+        'holdfast_runtimes_degraded{reason="Timeout"} 1',
+    ]
