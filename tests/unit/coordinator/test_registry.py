@@ -66,6 +66,25 @@ def test_a_name_is_free_again_when_its_worker_was_silent_for_a_term() -> None:
     assert leases_of(second) == [2]
 
 
+def test_who_waited_longer_than_a_term_for_its_answer_keeps_its_name_and_its_leases() -> None:
+    scene = Scene()
+    scene.service.do(c.PauseQueue(queue="default"))
+    first = scene.worker(1)
+    first.say(hello=hello())
+    scene.service.settle()
+    scene.pass_time(2 * TERM_MS)
+    # It has heard nothing meanwhile, and now it is on its way to what it was given.
+    scene.service.do(c.ResumeQueue(queue="default"))
+    scene.service.settle()
+    assert leases_of(first) == [1]
+    assert scene.worker(2).hear(hello=hello(host="elsewhere")).refused
+    assert scene.lost() == []
+    # Once a term is over its leases are, too.
+    scene.pass_time(TERM_MS)
+    assert scene.worker(2).hear(hello=hello(host="elsewhere")).refused == ""
+    assert scene.lost() == []
+
+
 def test_a_worker_that_holds_the_lock_of_the_former_proves_its_death_at_once() -> None:
     scene = Scene()
     old = scene.worker(1)
