@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -57,6 +59,29 @@ def test_a_server_answers_questions_as_its_folder_does(call, working, story: str
     refused = call("query", "delete from jobs")
     assert (refused.code, refused.err.count("nothing is changed")) == (2, 1)
     assert call("diff", "--at", 10**9).code == 4
+
+
+def test_a_server_gives_away_all_tables_as_its_folder_does(
+    call, working, story: str, tmp_path: Path
+) -> None:
+    there, here, before = (tmp_path / f"{name}.db" for name in ("there", "here", "before"))
+    told = call("query", "--export", there)
+    assert told.code == 0, told.err
+    assert call("query", "--export", here, "--data", working.data).out == told.out
+    assert _jobs(there) == _jobs(here)
+    assert len(_jobs(there)) == 3
+    assert call("query", "--export", before, "--at", 2).code == 0
+    assert len(_jobs(before)) < 3
+    late = call("query", "--export", tmp_path / "late.db", "--at", 10**9)
+    assert late.code == 4
+    assert "Traceback" not in late.err
+    assert {path.name for path in tmp_path.glob("*.db")} == {"there.db", "here.db", "before.db"}
+    assert not list(tmp_path.glob(".*half"))
+
+
+def _jobs(file: Path) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(file)) as database:
+        return database.execute("select id, state from jobs order by id").fetchall()
 
 
 @pytest.mark.slow

@@ -1,19 +1,24 @@
 """Questions in SQL and comparisons of two moments, answered by a second process."""
 
 import asyncio
-from typing import Any
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
 from msgspec import structs
 
-from holdfast.api.call import Answer, Call
+from holdfast.api.call import Answer, Call, Stream
+from holdfast.api.contents import pieces
 from holdfast.api.problems import Declined, understood
 from holdfast.coordinator.desk import Failed
 from holdfast.coordinator.inspect import Moment, moment_of
 from holdfast.coordinator.querying import Question
-from holdfast.coordinator.questions import Asked, Compared, Replied
+from holdfast.coordinator.questions import Asked, Compared, Exported, Replied
 from holdfast.wire.amounts import duration_ms
 from holdfast.wire.bodies import Query
 
+SQLITE: Final = "application/vnd.sqlite3"
 TIMEOUT_MS_MOST = 300_000
 PATIENCE_S = 600.0
 """Reading a long history takes longer than asking it something."""
@@ -30,6 +35,17 @@ async def query(call: Call) -> Answer:
     errand = Asked(_folder(call), _moment(body.at, "at"), question)
     told = await _replied(call, errand)
     return Answer({"schema": 1, **structs.asdict(told.rows)} if told.rows is not None else {})
+
+
+async def export(call: Call) -> Stream:
+    """All tables in a file of SQLite's, as they are now or were at a moment of the past."""
+    with TemporaryDirectory(prefix="holdfast-") as place:
+        target = Path(place) / "all.db"
+        await _replied(call, Exported(_folder(call), _moment(call.one("at"), "at"), str(target)))
+        # Whoever has it open can read it; nobody else ever finds it.
+        content = await asyncio.to_thread(open, target, "rb")
+    size = os.fstat(content.fileno()).st_size
+    return Stream(SQLITE, pieces(content), (("content-length", str(size)),))
 
 
 async def diff(call: Call) -> Answer:

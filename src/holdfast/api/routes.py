@@ -146,6 +146,7 @@ TABLE: Final[tuple[Route, ...]] = (
     _get("/audit/head", "read", audit.head),
     _get("/audit/export", "read", audit.export, "first last", audit.CONTENT_TYPE),
     Route("POST", "/query", "admin", questions.query, bodies.Query, keyed=False),
+    _get("/query/export", "admin", questions.export, "at", questions.SQLITE),
     _get("/diff", "admin", questions.diff, "from to"),
     _get("/events", "read", events.follow, "since", "text/event-stream"),
     _get("/queues", "read", queues.list_queues),

@@ -1,7 +1,7 @@
 """`holdfast query`: questions in SQL about the state, live or as it was."""
 
+import os
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -11,7 +11,6 @@ from holdfast.cli.output import (
     TABLES,
     WHOLE,
     Column,
-    View,
     draw,
     emit,
     emit_list,
@@ -28,6 +27,7 @@ from holdfast.coordinator.querying import (
     Question,
     Rows,
     ask_folder,
+    counted,
     export,
 )
 from holdfast.wire.amounts import duration_ms
@@ -46,7 +46,7 @@ from holdfast.wire.amounts import duration_ms
 )  # fmt: skip
 @click.option(
     "--export", "target", type=click.Path(path_type=Path), metavar="FILE.db",
-    help="Write all tables to a file of SQLite's instead, from a folder.",
+    help="Write all tables to a file of SQLite's instead.",
 )  # fmt: skip
 @click.option("--schema", is_flag=True, help="Print the tables and their columns.")
 def query(
@@ -129,20 +129,37 @@ def _is_number(found: Rows, place: int) -> bool:
 
 
 def _export(look: Look, target: Path) -> None:
-    folder = look.folder()
-    if folder is None:
-        raise Trouble(
-            "--export reads a folder: name it with --data DIR. A live one can be read.", USAGE
-        )
     if target.exists():
         raise Trouble(f"{target} is there already: name another file.", REFUSED)
     if not target.parent.is_dir():
         raise Trouble(f"there is no folder {target.parent}.", USAGE)
-    reading = open_folder(folder, look.at)
-    told: list[View] = []
-    rows: list[list[Any]] = []
-    for name, count in export(reading, target):
-        told.append({"table": name, "rows": count})
-        rows.append([name, f"{count:,}"])
+    folder = look.folder()
+    if folder is not None:
+        for _ in export(open_folder(folder, look.at), target):
+            pass
+    else:
+        _fetch(look, target)
+    written = counted(target)
+    rows = [[name, f"{count:,}"] for name, count in written.tables.items()]
     emit(draw([Column("TABLE"), Column("ROWS", right=True)], rows))
-    note(f"position {reading.state.position} is in {target}; `sqlite3 {typed(target)}` opens it")
+    note(f"position {written.position} is in {target}; `sqlite3 {typed(target)}` opens it")
+
+
+def _fetch(look: Look, target: Path) -> None:
+    """All tables of a server, whole or not at all."""
+    from holdfast.cli.asking import asking
+    from holdfast.client.audit import ANSWER_S
+
+    moment = look.moment()
+    query = {"at": moment} if moment else {}
+    half = target.with_name(f".{target.name}.{os.getpid()}.half")
+    try:
+        with (
+            asking(look.server, look.token_file) as asker,
+            asker.http.stream("/api/v1/query/export", idle_s=ANSWER_S, **query) as pieces,
+            half.open("wb") as file,
+        ):
+            file.writelines(pieces)
+        half.rename(target)
+    finally:
+        half.unlink(missing_ok=True)

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.coordinator.checking import Check, check_folder
-from holdfast.coordinator.questions import Asked, Compared, reply_to
+from holdfast.coordinator.questions import Asked, Compared, Exported, reply_to
 from holdfast.coordinator.repairing import Examination, examine
 from holdfast.coordinator.snapshotting import Course, make_snapshot
 
-Errand = Course | Check | Examination | Asked | Compared
+Errand = Course | Check | Examination | Asked | Compared | Exported
 
 ERRANDS: Final[dict[type[Struct], Callable[[Any], object]]] = {
     Course: make_snapshot,
@@ -23,6 +23,7 @@ ERRANDS: Final[dict[type[Struct], Callable[[Any], object]]] = {
     Examination: examine,
     Asked: reply_to,
     Compared: reply_to,
+    Exported: reply_to,
 }
 
 

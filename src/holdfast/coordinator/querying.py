@@ -51,6 +51,13 @@ class Rows(Struct, frozen=True):
     at: str
 
 
+class Written(Struct, frozen=True):
+    """A file with all tables: of which position, and how many rows each has."""
+
+    position: int
+    tables: dict[str, int]
+
+
 def ask(reading: Reading, question: Question) -> Rows:
     """Answer from the state at one moment. Time and memory are bounded, writing is impossible."""
     if not question.sql.strip():
@@ -95,6 +102,20 @@ def export(reading: Reading, path: Path) -> Iterator[tuple[str, int]]:
         half.rename(path)
     finally:
         half.unlink(missing_ok=True)
+
+
+def counted(path: Path) -> Written:
+    """What is in a file that was written so."""
+    with closing(sqlite3.connect(path)) as database:
+        tables = {table.name: _count(database, table) for table in TABLES}
+        found = database.execute("select value from meta where name = 'position'").fetchone()
+    return Written(int(found[0]), tables)
+
+
+def _count(database: sqlite3.Connection, table: Table) -> int:
+    # The name is one of ours.
+    found = database.execute(f"select count(*) from {table.name}").fetchone()  # noqa: S608
+    return int(found[0])
 
 
 _TROUBLES: Final = (sqlite3.Error, sqlite3.Warning, MemoryError, ValueError)

@@ -1,4 +1,4 @@
-"""Errands that read a folder and only answer: a question in SQL, and what changed in between."""
+"""Errands that read a folder: a question in SQL, all tables in a file, what changed in between."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from holdfast.coordinator.differing import difference
 from holdfast.coordinator.inspect import Moment, Unreachable, open_folder
-from holdfast.coordinator.querying import CannotAnswer, Question, Rows, ask_folder
+from holdfast.coordinator.querying import CannotAnswer, Question, Rows, ask_folder, export
 from holdfast.coordinator.views import View
 
 
@@ -22,6 +22,14 @@ class Compared(Struct, frozen=True, tag="compare"):
     after: Moment
 
 
+class Exported(Struct, frozen=True, tag="export"):
+    """`target` is a file that is not there yet."""
+
+    folder: str
+    moment: Moment
+    target: str
+
+
 class No(Struct, frozen=True):
     """It cannot be answered, and that is the asker's to mend."""
 
@@ -30,18 +38,22 @@ class No(Struct, frozen=True):
 
 
 class Replied(Struct, frozen=True):
-    """One of the three."""
+    """One of the four. `tables`: how many rows each has that was written."""
 
     rows: Rows | None = None
     changes: View | None = None
+    tables: dict[str, int] | None = None
     no: No | None = None
 
 
-def reply_to(errand: Asked | Compared) -> Replied:
+def reply_to(errand: Asked | Compared | Exported) -> Replied:
     folder = Path(errand.folder)
     try:
         if isinstance(errand, Asked):
             return Replied(rows=ask_folder(folder, errand.moment, errand.question))
+        if isinstance(errand, Exported):
+            reading = open_folder(folder, errand.moment)
+            return Replied(tables=dict(export(reading, Path(errand.target))))
         before, after = (open_folder(folder, each) for each in (errand.before, errand.after))
         return Replied(changes=difference(before, after))
     except CannotAnswer as error:
