@@ -59,11 +59,12 @@ class LocalReasons:
         span = (self._embedded.log.oldest, state.position, EVERYTHING)
         copy = copied(job, index or Index(0))
         past = JobPast(self._embedded.log, copy, lambda instant: instant + offset)
+        hangs = self._embedded.stalls.current()
         if index is None:
             whole, shown = around.whole(job), job_state(job).value
-            return lambda: job_explained(past, job_id, shown, whole, *span)
+            return lambda: job_explained(past, job_id, shown, whole, *span, hangs)
         here = around.situation(job, index)
-        return lambda: task_explained(past, here, copy, index, *span)
+        return lambda: task_explained(past, here, copy, index, *span, hangs)
 
     def _around(self, coordinator: Coordinator) -> Surroundings:
         crew = LiveCrew(coordinator.state, self._embedded.exchanges)

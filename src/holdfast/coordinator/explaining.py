@@ -4,6 +4,7 @@ The same for a server, which knows its workers, and for a folder, where notes te
 nobody does.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import structs
@@ -25,6 +26,7 @@ from holdfast.scheduler.explain import (
     standing_of,
 )
 from holdfast.scheduler.reasons import Reason
+from holdfast.scheduler.stalls import Stall, stall_reasons
 
 MOST_READ: Final = 5_000
 """How far back it is looked up who paused a queue."""
@@ -34,15 +36,25 @@ EVERY_WORKER: Final = 3
 
 
 def task_explained(
-    past: Past, here: Situation, job: Job, index: Index, oldest: int, last: int, level: int = 1
+    past: Past,
+    here: Situation,
+    job: Job,
+    index: Index,
+    oldest: int,
+    last: int,
+    level: int = 1,
+    stalls: Iterable[Stall] = (),
 ) -> View:
     """A task with all reasons for where it is. What only the log knows is read from `past`, which
-    may wait for a disk."""
+    may wait for a disk. `stalls` are what hangs anywhere."""
     whole = _completed(past, here, job, index, oldest, last)
+    own = [each for each in stalls if each.task == whole.task]
     return {
         "id": whole.task,
         "state": whole.state.name,
-        "reasons": [reason_view(reason) for reason in explain(whole)],
+        "reasons": [
+            reason_view(reason) for reason in (*stall_reasons(own, here.now), *explain(whole))
+        ],
         **_around(whole, level),
     }
 
@@ -55,16 +67,20 @@ def job_explained(
     oldest: int,
     last: int,
     level: int = 1,
+    stalls: Iterable[Stall] = (),
 ) -> View:
-    """A job with each reason once, and how many of its tasks it is about."""
+    """A job with each reason once, and how many of its tasks it is about. `stalls` are what hangs
+    anywhere."""
     whole = structs.replace(
         here,
         groups=_attributed(past, here.groups, oldest, last),
         how=fate_told(past, here.example, here.ended_at) or here.how,
     )
+    own = [each for each in stalls if each.job_id == job_id]
+    now = next((group.situation.now for group in whole.groups), NEVER)
     told = [
         {**reason_view(reason), "tasks": reason.tasks or None, "example": reason.example or None}
-        for reason in explain_job(whole)
+        for reason in (*stall_reasons(own, now), *explain_job(whole))
     ]
     waiting = (group.situation for group in whole.groups if _is_waiting(group.situation))
     example = next(waiting, None)

@@ -169,6 +169,10 @@ CODES: Final[Mapping[str, Code]] = {
         "A worker has it.",
         "Nothing: it runs, or is about to.",
     ),
+    "stalled": Code(
+        "It hangs: for too long nothing happened that should have.",
+        "`holdfast stall list` tells of it; an attempt that hangs can be ended, within its budget.",
+    ),
     "delivering": Code(
         "It has a result, and what that owes others is being delivered.",
         "Nothing: it ends when that is done.",

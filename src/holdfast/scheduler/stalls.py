@@ -6,7 +6,7 @@ it takes. It hangs only where it has itself said otherwise, by a timeout of its 
 progress and then telling nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from shlex import quote
 from typing import Final
 
@@ -19,7 +19,7 @@ from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.core.task import Task
 from holdfast.core.ties import Verdict, is_bound, verdict
-from holdfast.scheduler.reasons import span
+from holdfast.scheduler.reasons import Reason, sentence, span
 
 LEASE_AGE: Final = "lease_age"
 NO_PROGRESS: Final = "no_progress"
@@ -221,3 +221,20 @@ def stuck_sink(effect: str, job_id: JobId, place: str, since: Instant, holder: s
         command=f"holdfast effect show {quote(effect)}",
         worker=holder,
     )
+
+
+def stall_reasons(stalls: Iterable[Stall], now: Instant) -> Iterator[Reason]:
+    """What hangs, as reasons for where it is: each kind once, by its oldest."""
+    alike: dict[str, list[Stall]] = {}
+    for stall in stalls:
+        alike.setdefault(stall.kind, []).append(stall)
+    for found in alike.values():
+        oldest = min(found, key=lambda stall: stall.since)
+        said = f"it hangs for {span(now - oldest.since)} now: {oldest.why}"
+        yield Reason(
+            code="stalled",
+            sentence=sentence(said),
+            command=oldest.command,
+            tasks=len(found),
+            example=oldest.task,
+        )

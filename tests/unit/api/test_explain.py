@@ -89,7 +89,8 @@ def test_workers_are_looked_at_as_they_are(inside):
         leases = [item["lease_id"] for item in items]
         await house.exchange(2, draining=True, started=began, held=leases)
         assert await why(house, "/tasks/1/3") == ["workers_draining"]
-        house.served.exchanges.workers["w1"].seen_at = -1_000_000
+        worker = house.served.exchanges.workers["w1"]
+        worker.seen_at = worker.answered_at = -1_000_000
         assert await why(house, "/tasks/1/3") == ["workers_silent"]
 
     inside(story)

@@ -36,6 +36,11 @@ def test_a_stall_is_listed_counted_told_of_and_approved_once(inside) -> None:
         assert checks["stalls"] == "1 no_progress: `holdfast stall list`"
         text = (await house.get("/metrics")).content.decode()
         assert 'holdfast_stalls{kind="no_progress"} 1' in text
+        for path in ("/tasks/1/0/explain", "/jobs/1/explain"):
+            first, second = (await house.get(path)).value["reasons"]
+            assert (first["code"], second["code"]) == ("stalled", "held")
+            assert first["sentence"].startswith("It hangs for ")
+            assert first["command"] == stall["command"]
         body = {"ids": ["1/0:1", "9/9:1"], "reason": "it is dead"}
         done = (await house.post("/stalls/approve", body)).value["stalls"]
         assert [(each["id"], each["outcome"]) for each in done] == [
