@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.cli.examining import NAMED, parked_finding
 from holdfast.cli.finding import BAD, GOOD, POOR, Finding, good
 from holdfast.cli.folders import FromFolder
@@ -80,10 +82,13 @@ def examine_folder(path: Path) -> Iterator[Finding]:
     yield _space(path)
     yield _disk(path)
     yield _owner(path)
-    yield _looked_into(path, "history", _history)
-    yield _looked_into(path, "results", _results)
-    yield _looked_into(path, "effects", _effects)
-    yield _looked_into(path, "drift", _drift)
+    history = _looked_into(path, "history", _history)
+    yield history
+    for name, look in (("results", _results), ("effects", _effects), ("drift", _drift)):
+        found = _looked_into(path, name, look)
+        # What cannot be looked at for the same reason is told once.
+        is_same = found.state != GOOD and found.told == history.told
+        yield replace(found, told=f"not looked at: see {history.name}") if is_same else found
 
 
 def _space(path: Path) -> Finding:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core import events as e
 from holdfast.core.action import Details
@@ -161,7 +162,10 @@ def _killed(event: e.TasksKilled, record: Record) -> Iterator[Move]:
 
 
 def _set_aside(event: e.TasksSetAside, record: Record) -> Iterator[Move]:
-    yield from _stopped(event, TaskState.QUARANTINED, record)
+    """A decision has a note; that an attempt was ended for it is no reason."""
+    why = record.reason or event.note or event.cause
+    for move in _stopped(event, TaskState.QUARANTINED, record):
+        yield replace(move, reason=why)
 
 
 def _purged(event: e.TasksPurged, record: Record) -> Iterator[Move]:

@@ -153,6 +153,11 @@ def test_a_folder_with_a_flipped_bit_is_bad(run, nobody_there: str, folder: Path
     code, found = findings(run, "--data", folder)
     assert (code, found["history"]["state"]) == (1, "BAD")
     assert found["history"]["next"] == f"holdfast log verify {folder}"
+    # Nothing else can be looked at for that reason, and that reason is told once.
+    others = [found[name] for name in ("results", "effects", "drift")]
+    assert {(each["state"], each["told"]) for each in others} == {
+        ("BAD", "not looked at: see history")
+    }
 
 
 def test_a_large_result_that_the_disk_lost_is_bad(run, nobody_there: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Reason, Refused
 from holdfast.core.ids import Index, JobId, LeaseId, Position
 from holdfast.core.job import JobState, counts, job_state, state_of
+from holdfast.core.moves import moves_of
 from holdfast.core.placing import ALL_TASKS, SUCCESS, After, Placing
 from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec, RetryPolicy
@@ -153,6 +154,9 @@ def test_the_record_reads_as_what_was_done() -> None:
     assert ("task_set_aside", "j/4") in actions
     assert ("task_set_aside", "j/1") in actions
     assert ("task_killed", "j/1") in actions
+    # Whoever held it or did not: the reason is that of the decision.
+    moves = {move.tasks: (move.target, move.reason) for move in moves_of(record)}
+    assert moves == dict.fromkeys(("j/1", "j/4"), ("QUARANTINED", "look at it"))
 
 
 LIES = {
