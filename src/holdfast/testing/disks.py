@@ -289,8 +289,14 @@ class FaultyDisk:
     def listdir(self, path: Path) -> list[str]:
         self._check_on()
         self._check_folder(path)
-        inside = [*self._names, *self._folders]
-        return sorted(entry.name for entry in inside if entry.parent == path and entry != path)
+        # Compared as text: a simulation lists folders all the time, and paths are slow to compare.
+        here = f"{path}/".replace("//", "/")
+        inside = (str(entry) for entry in (*self._names, *self._folders))
+        return sorted(
+            name[len(here) :]
+            for name in inside
+            if name.startswith(here) and len(name) > len(here) and "/" not in name[len(here) :]
+        )
 
     def exists(self, path: Path) -> bool:
         self._check_on()

@@ -8,6 +8,10 @@ Action = Callable[[], None]
 
 SECOND: Final = 1_000_000
 MILLI: Final = 1_000
+PATIENCE: Final = 1_000
+"""So much may happen in one instant until what comes anew has to stand behind what waits in it:
+else chance could keep one waiting for ever, and time with it."""
+_CHOSEN: Final = (1 << 32) - 1
 _MASK: Final = (1 << 64) - 1
 
 
@@ -46,7 +50,10 @@ class Agenda:
     def at(self, instant_us: int, action: Action) -> None:
         self._count += 1
         # An odd factor makes a permutation of it: no two that meet come alike.
-        order = (self._count * 0x9E3779B97F4A7C15 ^ self._seed) & 0xFFFF_FFFF
+        order = (self._count * 0x9E3779B97F4A7C15 ^ self._seed) & _CHOSEN
+        if self.at_once > PATIENCE:
+            # Somebody looks again and again for what is about to happen: it does, now.
+            order = _CHOSEN + self._count
         heappush(self._heap, (max(instant_us, self.now_us), order, self._count, action))
 
     def after(self, us: int, action: Action) -> None:

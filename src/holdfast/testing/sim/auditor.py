@@ -41,7 +41,7 @@ class Auditor:
     """`tallies` has for each job how its tasks stood, from which position on; `asked` the positions
     of the records of each request; `moves` counts the transitions of tasks. `lines` has for each
     sink and key what is owed; `confirmed` what is said to have arrived; `undelivered` the leases
-    that never reached their workers."""
+    that never reached their workers; `opened_at` the positions at which a server began."""
 
     def __init__(self, term_ms: int, trace: Callable[[bytes], None]) -> None:
         self.troubles: list[str] = []
@@ -59,6 +59,7 @@ class Auditor:
         self.confirmed: list[str] = []
         self.undelivered: set[int] = set()
         self.forgotten: set[str] = set()
+        self.opened_at: list[int] = []
         self.declared = Declared()
         self.timetable = Timetable()
         self.records = 0
@@ -160,6 +161,8 @@ class Auditor:
             touched[getattr(event, "job_id", "")] = None
             self._expired_in_time(event, at_us)
             self._note_requests(event, record.at)
+            if isinstance(event, e.LogOpened):
+                self.opened_at.append(int(position))
         held = dict(self.watch.held)
         going_on = self.timetable.going_on(self.watch.jobs)
         states = {job: self._states(job) for job in touched if job}

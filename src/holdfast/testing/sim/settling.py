@@ -33,6 +33,8 @@ class Cluster(Protocol):
 
     def run_until(self, end_us: int) -> None: ...
 
+    def durable(self) -> int: ...
+
 
 class Calm:
     def __init__(self, cluster: Cluster) -> None:
@@ -87,6 +89,9 @@ class Calm:
             return ["nobody serves"]
         found = [f"client {client.number}" for client in cluster.clients if not client.is_over]
         state = cluster.server.coordinator.state
+        if state.position > cluster.durable():
+            # Who comes to judge counts what is in the log, and must not take this for news.
+            found.append("what was decided last is not durable")
         found += [
             f"job {job_id}"
             for job_id in cluster.oracle.jobs

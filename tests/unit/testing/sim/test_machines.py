@@ -99,3 +99,19 @@ def test_what_meets_comes_in_an_order_that_the_seed_chooses() -> None:
 
     assert order(1) == order(1)
     assert len({tuple(order(seed)) for seed in (1, 0xDEADBEEF, 0x12345678)}) > 1
+
+
+def test_whoever_looks_again_and_again_in_one_instant_keeps_nobody_waiting_for_ever() -> None:
+    # With this seed the first that comes is the last of its instant, whatever else comes.
+    agenda, came = Agenda(~0x9E3779B97F4A7C15 & 0xFFFF_FFFF), []
+
+    def look() -> None:
+        if not came:
+            agenda.after(0, look)
+
+    agenda.at(SECOND, lambda: came.append(agenda.done))
+    agenda.at(SECOND, look)
+    while agenda.next_us() is not None and agenda.done < 10_000:
+        agenda.step()
+    assert came
+    assert agenda.now_us == SECOND
