@@ -20,6 +20,8 @@ REPORT ?=
 ifneq ($(SEED),)
 export HOLDFAST_SEED := $(SEED)
 endif
+# Tests start hundreds of processes; each would compile the package anew, which takes it a second.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest $(if $(REPORT),--junitxml=$(REPORT))
 
 # The slower tiers may be empty: pytest says so with 5, which is no failure of the code.
