@@ -94,7 +94,7 @@ test-slow: $(STAMP) ## the slow tier: more examples, more seeds
 .PHONY: soak
 soak: $(STAMP) ## long runs from a fresh seed, which is printed; SEED=n replays
 	HOLDFAST_SEED="$${HOLDFAST_SEED:-$$RANDOM$$RANDOM}" \
-		$(PYTEST) -m soak --hypothesis-profile=soak $(OR_EMPTY)
+		$(PYTEST) -m soak --hypothesis-profile=soak -o faulthandler_timeout=14400 $(OR_EMPTY)
 
 # One seed with FAULTS and MODE as a failure prints them, or a hundred without a SEED.
 SIM = $(BIN)/python -m holdfast.testing.sim run
@@ -104,7 +104,7 @@ sim: $(STAMP) ## simulate clusters; SEED=n FAULTS=3,17 MODE=safety repeats a fai
 	$(SIM) $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(MODE),--mode $(MODE))
 
 .PHONY: sim-soak
-sim-soak: $(STAMP) ## 10,000 seeds and 1,000 simulated hours; about an hour
+sim-soak: $(STAMP) ## 10,000 seeds and 1,000 simulated hours; about two hours on two cores
 	$(SIM) --first $${SEED:-$$RANDOM$$RANDOM} --seeds 10000 --summary sim-soak.json
 
 .PHONY: plants

@@ -231,7 +231,8 @@ class WorkerProcess:
 
 
 class WorkerThread:
-    """A worker of a server, inside this program: its tasks are threads, its exchanges HTTP."""
+    """A worker of a server, inside this program: its tasks are threads, its exchanges HTTP. It is
+    entered when the server has answered it: one that nobody ever answered gives up by itself."""
 
     def __init__(
         self,
@@ -249,12 +250,14 @@ class WorkerThread:
         self._spool = TemporaryDirectory(prefix="holdfast-spool-")
         self._loop = asyncio.new_event_loop()
         self._remote: Remote | None = None
-        self._ready = threading.Event()
+        self._answered = threading.Event()
         self._thread = threading.Thread(target=self._run, name="holdfast-test-worker", daemon=True)
 
     def __enter__(self) -> "WorkerThread":
         self._thread.start()
-        self._ready.wait(STOP_S)
+        if not self._answered.wait(STOP_S):
+            self.__exit__()
+            raise RuntimeError(f"nobody answered the worker at {self._server.url}")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -295,10 +298,10 @@ class WorkerThread:
             agent,
             executor.carrying(carry),
             clock_ms=monotonic_ms,
-            tell=lambda line: None,
+            # It has nothing to tell before it was answered.
+            tell=lambda line: self._answered.set(),
             terms=Terms(),
         )
-        self._ready.set()
         try:
             await self._remote.work()
         finally:
