@@ -68,9 +68,12 @@ class Api:
             route, values, identity = self._enter(asked)
             if route.raw or not asked.is_whole:
                 return self._responded(asked, self._read(asked, route, values, identity))
+            content = _taken(asked, route.most_bytes)
             if not self._turns.is_up(identity.token_id):
-                return self._responded(asked, self._in_turn(asked, route, values, identity))
-            answering = self._at_once(asked, route, values, identity)
+                return self._responded(
+                    asked, self._in_turn(asked, route, values, identity, content)
+                )
+            answering = self._at_once(asked, route, values, identity, content)
         except Exception as error:  # noqa: BLE001 - whoever asked is told, whatever it was
             refused: Promised = Promise()
             refused.keep(self._refusal(asked, error))
@@ -82,25 +85,23 @@ class Api:
         return promised
 
     def _at_once(
-        self, asked: Asked, route: Route, values: dict[str, str], identity: Identity
+        self, asked: Asked, route: Route, values: dict[str, str], identity: Identity, content: bytes
     ) -> Awaitable[Answered]:
         """The answer to a request whose body is there."""
         began = self._turns.begin()
         try:
-            content = asked.taken()
-            if len(content) > route.most_bytes:
-                raise _too_much(route.most_bytes)
             return self._ask(asked, route, self._call(asked, route, values, identity, content))
         finally:
             self._turns.end(identity.token_id, began)
 
     async def _in_turn(
-        self, asked: Asked, route: Route, values: dict[str, str], identity: Identity
+        self, asked: Asked, route: Route, values: dict[str, str], identity: Identity, content: bytes
     ) -> Answered:
-        await self._turns.wait(identity.token_id)
+        if not self._turns.is_up(identity.token_id):
+            await self._turns.wait(identity.token_id)
         if asked.has_left:
             raise Left
-        return await self._at_once(asked, route, values, identity)
+        return await self._at_once(asked, route, values, identity, content)
 
     async def _responded(
         self, asked: Asked, answering: Awaitable[Answered]
@@ -151,10 +152,11 @@ class Api:
         self, asked: Asked, route: Route, values: dict[str, str], identity: Identity
     ) -> Answered:
         """The answer to a request whose body is not there yet."""
-        content = b"" if route.raw else await _whole(asked, route.most_bytes)
-        call = self._call(asked, route, values, identity, content)
-        if route.raw:
-            call.chunks = _pieces(asked, route.most_bytes)
+        if not route.raw:
+            content = await _whole(asked, route.most_bytes)
+            return await self._in_turn(asked, route, values, identity, content)
+        call = self._call(asked, route, values, identity, b"")
+        call.chunks = _pieces(asked, route.most_bytes)
         return await self._ask(asked, route, call)
 
     def _call(
@@ -239,6 +241,14 @@ def _check_length(headers: Mapping[str, str], most: int) -> None:
     told = headers.get("content-length", "0")
     if told.isdigit() and (len(told) > 12 or int(told) > most):
         raise _too_much(most)
+
+
+def _taken(asked: Asked, most: int) -> bytes:
+    """All of a body that is there."""
+    content = asked.taken()
+    if len(content) > most:
+        raise _too_much(most)
+    return content
 
 
 async def _whole(asked: Asked, most: int) -> bytes:

@@ -220,6 +220,11 @@ class Coordinator:
         else:
             self._answers.append((self.state.position, send, fail))
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether everything memory knows now is on disk."""
+        return self.durable == self.state.position and self.failure is None
+
     def take_batch(self) -> Batch | None:
         """What has gathered since the last frame, as much of it as one frame holds."""
         if not self._pending:

@@ -52,9 +52,12 @@ class LoopEngine:
         self._loop.call_soon_threadsafe(self._do, work)
 
     async def ask(self, question: Callable[[Coordinator], T]) -> T:
-        """What the coordinator answers, once all it saw is durable."""
-        answer: asyncio.Future[T] = self._loop.create_future()
+        """What the coordinator answers, once all it saw is durable: at once, where it is."""
         value = question(self.coordinator)
+        if self.coordinator.is_durable:
+            self.soon()
+            return value
+        answer: asyncio.Future[T] = self._loop.create_future()
 
         def succeed() -> None:
             # Whoever asked may have given up meanwhile.

@@ -56,13 +56,14 @@ class RefusalNotes:
         self._count = 0
         self.dropped = 0
 
-    def drops(self, at: int) -> bool:
-        """Whether what is refused now is only counted: of very many in one second the first are
-        noted. Asked before a note is made, so that who is refused a million times costs little."""
+    def drops(self, at: int, many: int = 1) -> bool:
+        """Whether what is refused now, `many` of them, is only counted: of very many in one second
+        the first are noted. Asked before a note is made, so that who is refused a million times
+        costs little."""
         if at // 1_000 != self._second or self._count < MOST_A_SECOND:
             return False
-        self._count += 1
-        self.dropped += 1
+        self._count += many
+        self.dropped += many
         return True
 
     def note(self, refusal: Refusal) -> bool:

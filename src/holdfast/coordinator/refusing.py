@@ -2,6 +2,7 @@
 counted, and refused where somebody asked to be told of them."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.coordinator.lines import is_said, say
@@ -92,14 +93,20 @@ class Refusing:
         self.note(type(command).__name__, no, about, actor, request_id)
         return no
 
-    def lost(self, command: str, lost: Lost, target: TaskState, actor: str) -> None:
-        """A report under a lease that is not current."""
-        if self.notes is None or self.notes.drops(self._clock.wall()):
-            self.refusals[Reason.LEASE_LOST] += 1
-            return
-        no = Refused(Reason.LEASE_LOST, lost.why)
-        about = task_attempted(self._state, lost.job_id, lost.index, target)
-        self.note(command, no, about, actor, f"lease {lost.lease_id}")
+    def lost(
+        self, command: str, lost: Sequence[Lost], target: TaskState, actor: str
+    ) -> None:
+        """Reports under leases that are not current. Of very many nearly all are only counted, and
+        all of those at once: whoever makes them up must not keep the others waiting."""
+        at = self._clock.wall()
+        for place, each in enumerate(lost):
+            rest = len(lost) - place
+            if self.notes is None or self.notes.drops(at, rest):
+                self.refusals[Reason.LEASE_LOST] += rest
+                return
+            no = Refused(Reason.LEASE_LOST, each.why)
+            about = task_attempted(self._state, each.job_id, each.index, target)
+            self.note(command, no, about, actor, f"lease {each.lease_id}")
 
     def note(
         self, command: str, no: Refused, about: Attempted | None, actor: str, request_id: str

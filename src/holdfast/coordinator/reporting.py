@@ -100,15 +100,15 @@ class Reporting:
             if isinstance(decision, Refused):
                 verdicts.append(Verdict(LeaseId(0), REFUSED, decision.message))
             elif isinstance(decision.answer, tuple):
-                verdicts.extend(self._verdict(command, lost) for lost in decision.answer)
+                verdicts.extend(self._verdicts(command, decision.answer))
         for failed in unfit:
             roll = self._coordinator.dice.roll()
             command = c.FailAttempt(worker=who, incarnation=inc, failed=failed, roll=roll)
             decision = self._coordinator.execute(command, actor=actor, request_id=request_id)
             lost = decision.answer if isinstance(decision, Accepted) else ()
             # What was committed under it before stays committed, whatever the settings say now.
-            verdict = self._verdict(command, lost[0]) if isinstance(lost, tuple) and lost else None
-            verdicts.append(verdict or Verdict(failed.lease_id, REFUSED, failed.error))
+            verdict = self._verdicts(command, lost[:1]) if isinstance(lost, tuple) else []
+            verdicts.extend(verdict or [Verdict(failed.lease_id, REFUSED, failed.error)])
         for job_id in whole:
             self._commit_gang(job_id)
         for failed in exchange.failed:
@@ -207,23 +207,37 @@ class Reporting:
                 c.CordonWorker(worker=culprit, reason=why), actor="scheduler", reason=why
             )
 
-    def _verdict(self, command: c.Command, lost: Lost) -> Verdict:
+    def _verdicts(self, command: c.Command, lost: tuple[Lost, ...]) -> list[Verdict]:
+        """What a worker is told of reports that did not count."""
+        verdicts = [
+            self._verdict(each) if each.settled else Verdict(each.lease_id, LEASE_LOST, each.why)
+            for each in lost
+        ]
+        name, actor = type(command).__name__, f"worker:{getattr(command, 'worker', '')}"
+        refused = [
+            each
+            for each, verdict in zip(lost, verdicts, strict=True)
+            if verdict.verdict != COMMITTED
+        ]
+        for _ in range(len(lost) - len(refused)):
+            self._coordinator.refusing.repeat(name, actor)
+        if refused:
+            self._coordinator.refusing.lost(name, refused, TARGETS[type(command)], actor)
+        return verdicts
+
+    def _verdict(self, lost: Lost) -> Verdict:
         """Only the log can tell a repeat of the commit from a late report of another attempt."""
         committed = b""
-        name, actor = type(command).__name__, f"worker:{getattr(command, 'worker', '')}"
-        if lost.settled:
-            for event in self._read(lost.settled).events:
-                if isinstance(event, e.TasksCompleted) and event.job_id == lost.job_id:
-                    commits = event.commits
-                elif isinstance(event, e.TaskCommitted) and event.job_id == lost.job_id:
-                    commits = (event.commit,)
-                else:
-                    continue
-                for commit in commits:
-                    if commit.index == lost.index:
-                        if commit.lease_id == lost.lease_id:
-                            self._coordinator.refusing.repeat(name, actor)
-                            return Verdict(lost.lease_id, COMMITTED, "")
-                        committed = commit.result
-        self._coordinator.refusing.lost(name, lost, TARGETS[type(command)], actor)
+        for event in self._read(lost.settled).events:
+            if isinstance(event, e.TasksCompleted) and event.job_id == lost.job_id:
+                commits = event.commits
+            elif isinstance(event, e.TaskCommitted) and event.job_id == lost.job_id:
+                commits = (event.commit,)
+            else:
+                continue
+            for commit in commits:
+                if commit.index == lost.index:
+                    if commit.lease_id == lost.lease_id:
+                        return Verdict(lost.lease_id, COMMITTED, "")
+                    committed = commit.result
         return Verdict(lost.lease_id, LEASE_LOST, lost.why, committed)

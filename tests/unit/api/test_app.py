@@ -1,14 +1,17 @@
 """Limits, doors and troubles: what is told when a request cannot be answered."""
 
+import asyncio
 import logging
 
 import pytest
 
+from holdfast.api.asked import Asked
 from holdfast.api.call import Answer, Call
 from holdfast.api.limits import Door
 from holdfast.api.problems import CODES, Declined
 from holdfast.api.route import Route
 from holdfast.api.routes import TABLE
+from holdfast.api.turns import Turns
 from holdfast.core import commands as c
 from holdfast.core.errors import LogFailed
 
@@ -211,5 +214,28 @@ def test_a_token_that_was_shown_before_expires_all_the_same(inside, monkeypatch)
         assert (await house.get("/jobs", token=token)).status == 200
         monkeypatch.setattr(clock, "wall", lambda: expires)
         assert (await house.get("/jobs", token=token)).code == "unauthenticated"
+
+    inside(story)
+
+
+def test_a_body_that_comes_in_parts_waits_for_its_turn_as_one_that_comes_whole(inside, monkeypatch):
+    waited = []
+
+    async def wait(turns, who):
+        waited.append(who)
+
+    monkeypatch.setattr(Turns, "is_up", lambda turns, who: False)
+    monkeypatch.setattr(Turns, "wait", wait)
+
+    async def story(house):
+        named = {"host": "localhost", "authorization": f"Bearer {house.admin}"}
+        asked = Asked("POST", "/api/v1/jobs", b"", {**named, "content-type": "application/json"})
+        answering = asyncio.ensure_future(house.api.respond(asked))
+        await asyncio.sleep(0)
+        asked.add(b'{"command": {"argv": ')
+        asked.add(b'["true"]}}')
+        asked.end()
+        assert (await answering).status == 201
+        assert len(waited) == 1
 
     inside(story)

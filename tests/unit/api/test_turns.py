@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from holdfast.api.turns import Turns
+from holdfast.api.turns import PAUSE, Turns
 
 DEAR_S = 0.5
 
@@ -101,3 +101,48 @@ def test_one_that_gave_up_waiting_does_not_stop_the_line() -> None:
         await after
 
     assert played(story).begun == ["first", "after"]
+
+
+def test_between_two_dear_requests_somebody_else_is_heard_and_answered() -> None:
+    """What somebody else asks needs a few passes of the loop: none of them is dear."""
+
+    async def other(hall: Hall) -> None:
+        for hop in range(PAUSE):
+            hall.begun.append(f"hop {hop}")
+            await asyncio.sleep(0)
+
+    async def story(hall: Hall) -> None:
+        asked = [asyncio.create_task(hall.ask("much", str(number))) for number in range(4)]
+        while len(hall.begun) < 2:
+            await asyncio.sleep(0)
+        await other(hall)
+        await asyncio.gather(*asked)
+
+    hops = [f"hop {hop}" for hop in range(PAUSE)]
+    assert played(story).begun == ["0", "1", *hops, "2", "3"]
+
+
+def test_of_what_is_cheap_as_many_are_let_in_as_fit() -> None:
+    async def story(hall: Hall) -> None:
+        async with asyncio.TaskGroup() as asking:
+            asking.create_task(hall.ask("much", "dear"))
+            for number in range(20):
+                asking.create_task(hall.ask("much", str(number), DEAR_S / 4))
+
+    hall = played(story)
+    assert hall.begun == ["dear", *map(str, range(20))]
+    # The first of them alone, since nobody knew that it was cheap; then four at a time.
+    assert hall.passes <= 7 * (PAUSE + 2)
+
+
+def test_what_comes_before_those_who_were_let_in_have_begun_is_behind_them() -> None:
+    async def story(hall: Hall) -> None:
+        first, second = (asyncio.create_task(hall.ask("much", name)) for name in ("1st", "2nd"))
+        await first
+        while hall.turns._waiting:
+            await asyncio.sleep(0)
+        assert not hall.turns.is_up("much")
+        await hall.ask("much", "3rd")
+        await second
+
+    assert played(story).begun == ["1st", "2nd", "3rd"]

@@ -12,7 +12,6 @@ import pytest
 from holdfast.coordinator.reporting import Reporting
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.core.command import Command
 from holdfast.core.decision import Lost
 from holdfast.core.ids import Index, JobId, LeaseId
 from holdfast.core.owed import BLOCK, Entry
@@ -102,7 +101,7 @@ def _files_are_of_one_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.worker.staging.place_of", lambda folder: "host:one")
 
 
-def judged_by_the_lease_alone(reporting: Reporting, command: Command, lost: Lost) -> Verdict:
+def judged_by_the_lease_alone(reporting: Reporting, lost: Lost) -> Verdict:
     """The rule that seems enough: whose lease is over has come too late."""
     return Verdict(lost.lease_id, LEASE_LOST, lost.why)
 

@@ -137,3 +137,17 @@ def test_a_late_report_is_a_refusal_told_once_a_second_and_a_repeat_is_none(tmp_
     assert service.coordinator.refusals["lease_lost"] == 3
     assert service.coordinator.refusing.repeats["CommitTasks"] == 1
     assert position < service.coordinator.state.position
+
+
+def test_of_very_many_late_reports_in_one_exchange_all_are_counted_and_the_first_noted(tmp_path):
+    service = a_service()
+    notes = service.coordinator.refusing.notes = RefusalNotes(tmp_path)
+    liar = Post(service)
+    done = tuple(Done(JobId("no"), Index(n), 10**9 + n, 1, b"") for n in range(1_000))
+    reply = liar.hear(done=done, hello=COURIER)
+    assert [verdict.verdict for verdict in reply.verdicts] == ["LEASE_LOST"] * 1_000
+    assert service.coordinator.refusals["lease_lost"] == 1_000
+    assert notes.dropped == 1_000 - book.MOST_A_SECOND
+    kept = noted(service, tmp_path)
+    first = [f"lease {10**9 + n}" for n in range(book.MOST_A_SECOND)]
+    assert [each.request_id for each in kept] == first
