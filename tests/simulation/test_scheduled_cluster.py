@@ -69,6 +69,12 @@ def test_every_instant_has_one_run_or_is_skipped_as_its_policies_say(seed: int) 
 
 
 @pytest.mark.slow
+def test_what_makes_room_and_must_not_outlive_its_lease_runs_in_one_place() -> None:
+    """A seed that failed once: a task was taken from a worker that had begun it unheard."""
+    run_batch(6_009_010_639, 1)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name", "bug", "told"),
     [

@@ -11,7 +11,7 @@ from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.freeze import freeze, thaw
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.core.placing import Placing
-from holdfast.core.spec import JobSpec
+from holdfast.core.spec import STOP, JobSpec
 from holdfast.core.task import TaskState
 from holdfast.testing.world import World
 
@@ -45,6 +45,25 @@ def test_resolution_000_25_preempted_attempts_cost_nothing_however_often(started
         assert task.avoid == ""
     end = world.records()[-1][1].events[0].ends[0]  # type: ignore[union-attr]
     assert (end.reason, end.error, end.charged) == ("preempted", "for job u", "")
+    assert world.troubles() == ()
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_what_must_not_outlive_its_lease_waits_until_that_is_over_elsewhere(started: bool) -> None:
+    """Its worker runs it until it hears of this; or began it, and we have not heard of that."""
+    world = World()
+    world.submit("j", spec=msgspec.structs.replace(LOW, on_disconnect=STOP))
+    world.submit("plain", spec=LOW)
+    (lease,) = world.grant("j", 0, term_ms=15_000)
+    (plain,) = world.grant("plain", 0, term_ms=15_000)
+    until = world.now + 15_000
+    if started:
+        world.start("j", 0, lease)
+    preempt(world, lease, plain)
+    assert (world.task("j").not_before, world.task("plain").not_before) == (until, 0)
+    assert world.grant("j", 0) == ()
+    world.sleep(until - world.now)
+    assert world.grant("j", 0) != ()
     assert world.troubles() == ()
 
 

@@ -8,6 +8,7 @@ from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.decision import Refused
 from holdfast.core.ids import Index, LeaseId
+from holdfast.core.spec import STOP
 from holdfast.core.task import TaskState
 from holdfast.testing.stages import JOB, SPEC, Stage, stage_of
 from holdfast.testing.world import World
@@ -89,6 +90,17 @@ def test_the_longer_of_both_waits_counts() -> None:
     (event,) = stage.world.did(recovery(stage.lease_id, delay_ms=1))
     assert isinstance(event, e.AttemptsReturned)
     assert event.ends[0].not_before == stage.world.now + SPEC.retry.delay_ms
+
+
+def test_what_must_not_outlive_its_lease_waits_until_whoever_hangs_has_lost_it() -> None:
+    world = World()
+    world.submit(JOB, spec=msgspec.structs.replace(SPEC, on_disconnect=STOP), items=(b"item",))
+    (lease_id,) = world.grant(JOB, term_ms=90_000)
+    world.start(JOB, 0, lease_id)
+    until = world.task(JOB).expires_at
+    (event,) = world.did(recovery(lease_id))
+    assert isinstance(event, e.AttemptsReturned)
+    assert world.now + DELAY_MS < until == event.ends[0].not_before
 
 
 @pytest.mark.parametrize("delay_ms", [-1, 1 << 62])

@@ -28,6 +28,9 @@ FAILURES = "failures"
 LOSSES = "losses"
 RESTARTS = "restarts"
 
+TAKEN: Final = frozenset({EndReason.PREEMPTED, EndReason.SIBLING_FAILED})
+"""Ends that no worker has asked for or reported."""
+
 
 def end_of(
     job: Job,
@@ -40,8 +43,10 @@ def end_of(
     error: str = "",
     traceback: str = "",
     exit_code: int | None = None,
+    is_taken: bool = False,
 ) -> e.End:
-    """The end of this task's live attempt: at most one budget is charged, once."""
+    """The end of this task's live attempt: at most one budget is charged, once. `is_taken`: its
+    worker has not said so itself, as for every reason that is only ours."""
     began = task.started_at if started_at is None else started_at
     failures, losses, strays, charged, delay_ms = task.failures, task.losses, 0, "", 0
     restarts, whole_in_ms, spec = 0, 0, job.spec
@@ -62,6 +67,11 @@ def end_of(
         losses += 1
         charged = LOSSES
         delay_ms = loss_delay_ms(losses)
+    not_before = Instant(now + delay_ms) if delay_ms else NEVER
+    if spec.on_disconnect == STOP and (is_taken or reason in TAKEN):
+        # It runs until its worker hears of this. Where nothing may outlive its lease, nothing
+        # begins anew before the lease would have run out.
+        not_before = max(not_before, task.expires_at)
     return e.End(
         index=task.index,
         lease_id=task.lease_id,
@@ -75,7 +85,7 @@ def end_of(
         failures=failures,
         losses=losses,
         strays=strays,
-        not_before=Instant(now + delay_ms) if delay_ms else NEVER,
+        not_before=not_before,
         error=error,
         traceback=traceback,
         exit_code=exit_code,
@@ -145,7 +155,7 @@ def _settle_gang(job: Job, ends: Iterable[e.End], now: Instant) -> tuple[e.AnyEv
     spent = tuple(end for end in given.values() if is_spent(job.spec, end))
     rest = [end for end in given.values() if not is_spent(job.spec, end)]
     if not spent:
-        together = max(_until_gone(job, rest), *(end.not_before for end in rest))
+        together = max(end.not_before for end in rest)
         waiting = tuple(msgspec.structs.replace(end, not_before=together) for end in rest)
         return (e.AttemptsReturned(job_id=job.job_id, ends=waiting),)
     quarantined = e.TasksQuarantined(job_id=job.job_id, ends=spent)
@@ -153,16 +163,6 @@ def _settle_gang(job: Job, ends: Iterable[e.End], now: Instant) -> tuple[e.AnyEv
         return (quarantined,)
     ended = frozenset(end.index for end in spent)
     return (quarantined, *stop_rest(job, GANG_FAILED, told, now, ended=ended, ends=rest))
-
-
-def _until_gone(job: Job, ends: Iterable[e.End]) -> Instant:
-    """Whoever is dragged down by another still runs until its worker hears of it. Where nothing may
-    outlive its lease, nothing begins anew before those leases would have run out."""
-    if job.spec.on_disconnect != STOP:
-        return NEVER
-    dragged = [end.index for end in ends if end.reason == EndReason.SIBLING_FAILED]
-    known = job.tasks or {}
-    return max((known[index].expires_at for index in dragged), default=NEVER)
 
 
 def stop_rest(

@@ -31,7 +31,7 @@ def recover(state: State, command: c.RecoverStalled, now: Instant) -> Decision:
         # Time has ended it already, and only the record of that is still to come.
         return Accepted((), False)
     reason = EndReason.TIMED_OUT if task.started_at != NEVER else EndReason.UNDELIVERED
-    end = end_of(job, task, reason, now, error=command.error)
+    end = end_of(job, task, reason, now, error=command.error, is_taken=True)
     if command.delay_ms:
         later = max(end.not_before, Instant(now + command.delay_ms))
         end = msgspec.structs.replace(end, not_before=later)
