@@ -96,6 +96,12 @@ def test_every_consequence_of_a_wish_is_seen(seed: int) -> None:
 
 
 @pytest.mark.slow
+def test_a_gang_is_whole_though_a_new_coordinator_heard_of_a_worker_by_a_late_message() -> None:
+    """A seed that failed once: results that the former one kept were not told again."""
+    run_batch(6_009_011_480, 1)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", range(20))
 def test_jobs_with_wishes_come_to_their_ends_in_many_more_runs(batch: int, seed: int) -> None:
     run_batch(seed * 1_000_000 + 1_000 + batch * BATCH, BATCH)

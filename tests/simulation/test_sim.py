@@ -17,10 +17,12 @@ FAILED_ONCE = (
     (302_630, LIVENESS, not PLAIN),
     (303_733, SAFETY, not PLAIN),
     (305_995, SAFETY, not PLAIN),
+    (403_500, LIVENESS, not PLAIN),
 )
 """Seeds that showed a mistake: the second of a coordinator that was started again and believed
-messages from before, the last of one that took a name from whoever it had just given work to; the
-others of judges. They are run as they were then."""
+messages from before, the last two of one that took a name from whoever it had just given work to,
+or that had spoken while the coordinator was frozen; the others of judges. They are run as they were
+then."""
 CALMED = (23, 26, 47, 48, 50, 58, 59)
 
 

@@ -64,7 +64,7 @@ class FleetNotes:
         if now >= self._next:
             self._next = Instant(now + LOOK_MS)
             workers = self._exchanges.workers.items()
-            silent = {name for name, worker in workers if registry.is_silent(worker, now)}
+            silent = {name for name, worker in workers if registry.is_silent(worker)}
             names |= silent ^ self._silent
             self._silent = silent
         if not names and self._known is not None:
@@ -98,7 +98,7 @@ class FleetNotes:
             notes.append(Note(position, now))
             self._known, names = {}, set(workers)
         for name in sorted(names):
-            stand = self._stand(workers.get(name), now)
+            stand = self._stand(workers.get(name))
             if stand == self._known.get(name):
                 continue
             if stand is None:
@@ -110,11 +110,11 @@ class FleetNotes:
         if notes:
             self._book.write(map(_encode, notes))
 
-    def _stand(self, worker: Worker | None, now: Instant) -> Stand | None:
+    def _stand(self, worker: Worker | None) -> Stand | None:
         if worker is None or worker.has_left or not worker.capacity.slots:
             return None
         standing = DRAINING if worker.draining else OPEN
-        if self._exchanges.registry.is_silent(worker, now):
+        if self._exchanges.registry.is_silent(worker):
             standing = SILENT
         attributes = () if worker.hello is None else worker.hello.attributes
         return worker.incarnation, standing, worker.capacity, attributes

@@ -32,6 +32,8 @@ class Registry:
 
     def admit(self, exchange: Exchange) -> Worker | str:
         """Where this incarnation sits, or why it may not."""
+        # Others may have spoken while we were away, and are heard only after this one.
+        self._coordinator.excuse_absence()
         worker = self.workers.get(exchange.worker)
         if worker is None or worker.incarnation != exchange.incarnation:
             refusal = self._refusal(worker, exchange)
@@ -46,20 +48,26 @@ class Registry:
 
     def is_alive(self, worker: Worker) -> bool:
         """Heard of within a term, or waiting for an answer at this moment, and not gone."""
-        silent_ms = self._coordinator.now() - _last_there(worker)
-        is_heard = worker.send is not None or silent_ms < self.term_ms
+        is_heard = worker.send is not None or self._silent_ms(worker) < self.term_ms
         return is_heard and not worker.has_left
 
-    def is_silent(self, worker: Worker, now: Instant) -> bool:
+    def is_silent(self, worker: Worker) -> bool:
         """Not heard of for a term, without a goodbye. Who is inside this process lives as long as
         it does."""
-        is_unheard = worker.send is None and now - _last_there(worker) >= self.term_ms
+        is_unheard = worker.send is None and self._silent_ms(worker) >= self.term_ms
         return is_unheard and self.term_ms > 0 and not worker.has_left
 
     def missed(self, worker: Worker) -> int:
         """How many renewals it has missed since it was last heard of."""
         half = 0 if worker.has_left else self.term_ms // 2
-        return (self._coordinator.now() - _last_there(worker)) // half if half else 0
+        return self._silent_ms(worker) // half if half else 0
+
+    def _silent_ms(self, worker: Worker) -> int:
+        """How long we have listened and not heard of it. While it waited for an answer it was
+        there; that may have been parked for longer than a term, and has leases in it that are good
+        for another. What it says while we are away cannot be heard."""
+        there = max(worker.seen_at, worker.answered_at, self._coordinator.back_at)
+        return self._coordinator.now() - there
 
     def prune(self, now: Instant) -> None:
         """Let go of those that are long gone and hold nothing."""
@@ -141,12 +149,6 @@ class Registry:
         self.changed.add(worker.worker)
         notice = worker_registered(worker.worker, hello.address or hello.host)
         self._coordinator.notices.append((self._coordinator.now(), notice))
-
-
-def _last_there(worker: Worker) -> Instant:
-    """When it was last heard of, or waited for the answer that it was given: that may have been
-    parked for longer than a term, and has leases in it that are good for another."""
-    return Instant(max(worker.seen_at, worker.answered_at))
 
 
 def _proves_death(exchange: Exchange, former: Worker) -> bool:

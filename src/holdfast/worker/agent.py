@@ -178,6 +178,9 @@ class Agent:
         sent = self._under_way
         if sent is None or not self._seen < reply.number <= sent.number:
             return
+        # Whoever was told before is gone. It need not ask who we are: a late message may have told.
+        is_another = reply.who or reply.epoch != self._epoch
+        former = dict(self._kept) if is_another else {}
         self._seen, self._epoch = reply.number, reply.epoch
         self._is_known = self.hello is None or not reply.who
         term_ms = max((run.term_ms for run in reply.runs), default=0)
@@ -195,10 +198,11 @@ class Agent:
             self.parcels.answered(sent, reply, self._kept.values())
             self._early.heard(sent, reply.verdicts, now_ms)
             self.services.answered(sent)
-        if reply.who and self._kept:
-            # Whoever kept them is gone: the one that asks has to hear of them again.
-            self._done = [*self._kept.values(), *self._done]
-            self._kept.clear()
+        if former:
+            # Whoever kept them is gone as well: the one that answers has to hear of them again.
+            self._done = [*self._done, *former.values()]
+            for lease_id in former:
+                del self._kept[lease_id]
         for stop in (*reply.verdicts, *reply.stops):
             self._drop(stop.lease_id)
         if reply.drain and not self.is_drained:

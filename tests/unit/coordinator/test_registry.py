@@ -57,6 +57,22 @@ def test_a_second_worker_of_a_living_ones_name_is_refused_and_takes_nothing() ->
     assert scene.service.exchanges.workers[W].incarnation == 1
 
 
+def test_what_others_said_while_we_were_away_is_no_silence_of_theirs() -> None:
+    """Of what came meanwhile a late message of a former life may be read first."""
+    scene = Scene()
+    former, worker = scene.worker(1), scene.worker(2)
+    former.say(hello=hello(lock="l"), slots=0)
+    worker.hear(hello=hello(lock="l"))
+    assert leases_of(worker) == [1]
+    # We stand still, and nobody is heard.
+    scene.clock.advance(2 * TERM_MS)
+    late = former.hear()
+    assert "at work on here" in late.refused
+    worker.say(held=(1,))
+    scene.service.settle()
+    assert scene.lost() == []
+
+
 def test_a_name_is_free_again_when_its_worker_was_silent_for_a_term() -> None:
     scene = Scene()
     scene.worker(1).hear(hello=hello())

@@ -285,6 +285,49 @@ def test_nothing_is_ever_due_that_cannot_be_done() -> None:
     assert bench.agent.next_due(late) > late
 
 
+def kept_by_a_coordinator(bench: Bench, *leases: int) -> None:
+    """These have ended, and a coordinator keeps their results until the rest of the gang has."""
+    first = bench.sent()
+    bench.agent.receive(structs.replace(a_reply(first.number, a_run(*leases)), epoch=3), NOW)
+    bench.finish_all()
+    report = bench.sent()
+    answer = structs.replace(a_reply(report.number), kept=tuple(map(LeaseId, leases)), epoch=3)
+    bench.agent.receive(answer, NOW)
+
+
+@pytest.mark.parametrize("who", [False, True])
+def test_another_coordinator_is_told_again_what_the_former_kept_asked_or_not(who: bool) -> None:
+    """It does not ask who is there where a late message has told it."""
+    bench = Bench()
+    kept_by_a_coordinator(bench, 5)
+    sign = bench.sent(NOW + 100_000)
+    assert (sign.held, sign.done) == ((5,), ())
+    bench.agent.receive(structs.replace(a_reply(sign.number), epoch=4, who=who), NOW + 100_000)
+    again = bench.sent(NOW + 100_000)
+    assert ([done.lease_id for done in again.done], again.held) == ([5], ())
+    # And what this one keeps is not told it a third time.
+    answer = structs.replace(a_reply(again.number), kept=(LeaseId(5),), epoch=4)
+    bench.agent.receive(answer, NOW + 100_000)
+    assert bench.sent(NOW + 200_000).done == ()
+
+
+def test_what_is_told_again_is_not_taken_for_what_is_on_its_way() -> None:
+    bench = Bench(slots=2)
+    kept_by_a_coordinator(bench, 5)
+    asking = bench.sent(NOW + 100_000)
+    bench.agent.receive(
+        structs.replace(a_reply(asking.number, a_run(6)), epoch=3), NOW + 100_000
+    )
+    parked = bench.sent(NOW + 200_000)
+    bench.finish_all(NOW + 200_000)
+    report = bench.sent(NOW + 200_000)
+    assert [done.lease_id for done in report.done] == [6]
+    # The answer to the parked one comes from another coordinator, that to the report after it.
+    bench.agent.receive(structs.replace(a_reply(parked.number), epoch=4), NOW + 200_000)
+    bench.agent.receive(structs.replace(a_reply(report.number), epoch=4), NOW + 200_000)
+    assert [done.lease_id for done in bench.sent(NOW + 200_000).done] == [5]
+
+
 def test_a_kept_result_is_nothing_that_falls_due_when_authority_ends() -> None:
     bench = Bench()
     bench.sent()
