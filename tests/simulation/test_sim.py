@@ -18,11 +18,11 @@ FAILED_ONCE = (
     (303_733, SAFETY, not PLAIN),
     (305_995, SAFETY, not PLAIN),
     (403_500, LIVENESS, not PLAIN),
+    (410_325, SAFETY, not PLAIN),
 )
-"""Seeds that showed a mistake: the second of a coordinator that was started again and believed
-messages from before, the last two of one that took a name from whoever it had just given work to,
-or that had spoken while the coordinator was frozen; the others of judges. They are run as they were
-then."""
+"""Seeds that showed a mistake. Of a coordinator: that was started again and believed messages from
+before (100,140), that took a name from whoever it had just given work to (305,995), or that had
+spoken while it was frozen (403,500). The others of judges. They are run as they were then."""
 CALMED = (23, 26, 47, 48, 50, 58, 59)
 
 

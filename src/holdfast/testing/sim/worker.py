@@ -91,9 +91,9 @@ class Worker:
         """What tasks run in, what the agent sees of it, and what is told of services."""
         clock_ms, book = self.machine.boot_ms, ServiceBook()
         if not scenario.runtimes:
-            executor = TimedExecutor(scenario, dice, clock_ms, self._set_alarm)
+            executor = TimedExecutor(scenario, dice, clock_ms, self._began)
             return executor, executor, book
-        programs = ProgramExecutor(scenario, dice, clock_ms, self._set_alarm, witness.fired)
+        programs = ProgramExecutor(scenario, dice, clock_ms, self._began, witness.fired)
         attendant = SteppedAttendant(book, self._wake, clock_ms, self.process, programs)
         programs.began = attendant.begun
         self.programs = programs
@@ -141,10 +141,15 @@ class Worker:
         self.executor.advance(now_ms)
         self.deliverer.advance(now_ms)
         self._remote.wake()
+        self._began()
+
+    def _began(self) -> None:
+        """What runs is as it should be by now: what is over has ended, and others have begun. Where
+        something else has happened, to whoever was frozen, that may still be to come."""
+        self._witness.ran(self)
         self._set_alarm()
 
     def _set_alarm(self) -> None:
-        self._witness.ran(self)
         dues = (self.executor.next_due(), self.deliverer.next_due())
         due = min((due for due in dues if due), default=0)
         if due and due != self._alarm_us:
