@@ -171,12 +171,16 @@ class Agent:
     def receive(self, reply: Reply, now_ms: int = 0) -> None:
         """The reports of that exchange are settled; what came with the answer is taken up.
 
-        An answer counts once, and never after a later one: the coordinator was told by then that
-        what it granted in it did not arrive. One that comes so late that its leases may be over
-        brings nothing to start.
+        An answer counts once, and never after a later one or one of a later coordinator: that was
+        told by then that what is granted in it did not arrive. One that comes so late that its
+        leases may be over brings nothing to start.
         """
         sent = self._under_way
         if sent is None or not self._seen < reply.number <= sent.number:
+            return
+        if reply.epoch < self._epoch and reply.log_id in ("", self._log_id):
+            # Of a coordinator that is gone: the next one was told that this has not come.
+            self._under_way = None if reply.number == sent.number else sent
             return
         # Whoever was told before is gone. It need not ask who we are: a late message may have told.
         is_another = reply.who or reply.epoch != self._epoch

@@ -204,6 +204,20 @@ def test_a_retry_sends_the_whole_gang_back(indices: tuple[int, ...]) -> None:
     assert world.troubles() == ()
 
 
+@pytest.mark.parametrize("indices", [(), (0,)])
+def test_a_gang_of_which_one_was_given_up_does_not_come_back(indices: tuple[int, ...]) -> None:
+    """It could never start again, and would wait for ever."""
+    world, leases = a_gang(spec=msgspec.structs.replace(GANG, retries=0))
+    fail_one(world, leases)
+    world.did(c.PurgeTasks(job_id=J, indices=(Index(2),), reason="given up"))
+    before = states(world)
+    decision = world.do(c.RetryTasks(job_id=J, indices=tuple(map(Index, indices))))
+    assert isinstance(decision, Refused)
+    assert decision.code is Reason.INVALID_TRANSITION
+    assert "a gang, which comes back whole; j/2 cannot, which is KILLED" in decision.message
+    assert states(world) == before
+
+
 def test_a_gang_of_one_is_a_task_like_any_other() -> None:
     world = World()
     world.submit(J, 1, spec=msgspec.structs.replace(GANG, retries=0))

@@ -311,6 +311,27 @@ def test_another_coordinator_is_told_again_what_the_former_kept_asked_or_not(who
     assert bench.sent(NOW + 200_000).done == ()
 
 
+@pytest.mark.parametrize("is_last", [False, True])
+def test_an_answer_of_a_coordinator_before_the_one_it_heard_brings_nothing(is_last: bool) -> None:
+    """The later one was told that what the former had granted has not come."""
+    bench = Bench()
+    bench.agent.receive(structs.replace(a_reply(bench.sent().number), epoch=11), NOW)
+    parked = bench.sent()
+    bench.agent.speak_up()
+    late = bench.sent()
+    bench.agent.receive(structs.replace(a_reply(parked.number), epoch=12), NOW)
+    if not is_last:
+        bench.agent.speak_up()
+        bench.sent()
+    bench.agent.receive(structs.replace(a_reply(late.number, a_run(17)), epoch=11), NOW)
+    assert bench.executor.running() == []
+    # What was answered by the one that is gone is said again.
+    following = bench.step()
+    assert (following is not None) == is_last
+    if following is not None:
+        assert (following.seen, following.epoch, following.held) == (parked.number, 12, ())
+
+
 def test_what_is_told_again_is_not_taken_for_what_is_on_its_way() -> None:
     bench = Bench(slots=2)
     kept_by_a_coordinator(bench, 5)

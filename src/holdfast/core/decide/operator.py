@@ -1,6 +1,6 @@
 """What people ask of jobs that exist: stop, move in time, try again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -123,6 +123,8 @@ def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
         indices = [i for i in map(Index, range(job.count)) if retryable(job, i)]
         if not indices:
             return Accepted((), 0)
+        if job.spec.placing.gang and len(indices) < job.count:
+            return _not_whole(job, indices)
     if outlives_parent(state, job):
         told = f"job {job.job_id} ended with its parent, job {job.parent}; send that back first"
         return Refused(Reason.CONFLICT, told)
@@ -137,6 +139,13 @@ def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
         events.append(e.JobRespecified(job_id=job.job_id, spec=command.spec))
     events.append(sent_back(job, indices))
     return Accepted(tuple(events), len(indices))
+
+
+def _not_whole(job: Job, indices: Sequence[Index]) -> Refused:
+    """Without one member the others would wait for ever."""
+    gone = next(i for i in map(Index, range(job.count)) if i not in indices)
+    told = f"job {job.job_id} is a gang, which comes back whole; {job.job_id}/{gone} cannot"
+    return Refused(Reason.INVALID_TRANSITION, f"{told}, which is {state_of(job, gone).name}")
 
 
 def sent_back(job: Job, indices: Iterable[Index]) -> e.TasksRetried:

@@ -28,6 +28,8 @@ LOOK, LOOK_AT = "look", "look_at"
 APPLY, DELETE, SCHEDULE = "apply", "delete", "schedule"
 GANGS: Final = 0.4
 """The share of gangs among the jobs of a client that knows of them."""
+URGENT: Final = 0.3
+"""And of those that others make room for."""
 TARGETS: Final = ("WAITING", "QUARANTINED", "KILLED", "UNSCHEDULABLE")
 """Where a task may be forced to, as far as the invariants allow."""
 
@@ -109,6 +111,8 @@ class Client:
         if self._scenario.gangs and self._more.random() < GANGS:
             spec, items, is_fed = a_gang(spec), items[: self._scenario.gangs], False
             count, first = len(items), items
+        if self._scenario.preempts and self._more.random() < URGENT:
+            spec = an_urgent(spec)
         command = c.SubmitJob(
             spec=spec, key=key, digest=key.encode(), items=first,
             sealed=not is_fed,
@@ -214,6 +218,12 @@ def a_gang(spec: JobSpec) -> JobSpec:
         spec, placing=Placing(gang=True), max_parallel=0, circuit=CircuitPolicy(),
         retry_budget=RetryBudget(),
     )  # fmt: skip
+
+
+def an_urgent(spec: JobSpec) -> JobSpec:
+    """The same, for which others make room."""
+    placing = structs.replace(spec.placing, preempts=True)
+    return structs.replace(spec, placing=placing, priority=5)
 
 
 def a_spec(dice: Random) -> JobSpec:

@@ -20,7 +20,7 @@ MESSAGES: Final = (
 )
 PROGRAMS: Final = ("program crashed", "program condemned", "program deaf")
 ENDS: Final = (
-    "stopped",
+    *("stopped", "preempted"),
     *("failed", "killed", "lease_expired", "released", "timed_out", "undelivered", "worker_lost"),
 )
 

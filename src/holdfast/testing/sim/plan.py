@@ -22,7 +22,11 @@ RUNTIMES: Final = 0.35
 """The share of seeds in which somebody declares runtimes."""
 GANGS: Final = 0.25
 SCHEDULES: Final = 0.2
-"""The shares in which there are gangs, and schedules."""
+PREEMPTION: Final = 0.25
+"""The shares in which there are gangs, schedules, and jobs for which others make room."""
+PLAIN, DECLARED, URGENT = range(3)
+"""What seeds came to stand for: tasks alone at first; then runtimes, gangs and schedules too; then
+jobs for which others make room."""
 RUNTIME_ROOM: Final = 16
 """So many replicas of one runtime may there be at once."""
 
@@ -87,7 +91,8 @@ KINDS: Final = {
 class Scenario(Struct, frozen=True):
     """One cluster and its life. `kinds` are the faults this seed knows; most know only some, since
     what hides behind a storm is found in a breeze. `wild_ms` is how long they go on. `runtimes`
-    and `schedules` are how many somebody keeps, `gangs` how large a gang may be."""
+    and `schedules` are how many somebody keeps, `gangs` how large a gang may be. With `preempts`
+    others make room for some jobs."""
 
     seed: int
     mode: str
@@ -110,15 +115,17 @@ class Scenario(Struct, frozen=True):
     runtimes: int
     gangs: int
     schedules: int
+    preempts: bool
     kinds: tuple[str, ...]
     faults: tuple[Fault, ...]
 
 
 def drawn(
-    seed: int, mode: str = SAFETY, only: Iterable[int] | None = None, *, is_plain: bool = False
+    seed: int, mode: str = SAFETY, only: Iterable[int] | None = None, *, age: int = URGENT
 ) -> Scenario:
-    """The scenario of a seed; with `only`, of its faults those with these numbers; `is_plain`
-    without what seeds came to stand for later, which changes what happens around their faults."""
+    """The scenario of a seed; with `only`, of its faults those with these numbers; an earlier `age`
+    is without what seeds came to stand for later, which changes what happens around their faults.
+    """
     dice = Random(f"plan:{mode}:{seed}")
     wild_ms = dice.choice(WILD_MS)
     kinds = tuple(kind for kind in KINDS if dice.random() < dice.choice((0.15, 0.4, 0.8)))
@@ -131,11 +138,12 @@ def drawn(
     workers, slots = dice.choice((1, 2, 3, 3, 3, 5, 8, 20)), dice.choice((1, 1, 2, 4))
     # Drawn apart: a seed has the same cluster and the same faults with it and without.
     more = Random(f"repertoire:{mode}:{seed}")
-    runtimes = more.choice((1, 1, 2)) if more.random() < RUNTIMES and not is_plain else 0
+    runtimes = more.choice((1, 1, 2)) if more.random() < RUNTIMES and age >= DECLARED else 0
     is_gangs, schedules = more.random() < GANGS, more.choice((1, 2))
-    gangs = min(3, workers * slots) if is_gangs and not is_plain else 0
-    if more.random() >= SCHEDULES or is_plain:
+    gangs = min(3, workers * slots) if is_gangs and age >= DECLARED else 0
+    if more.random() >= SCHEDULES or age < DECLARED:
         schedules = 0
+    preempts = more.random() < PREEMPTION and age >= URGENT
     if runtimes:
         # Services keep their slots, and those of one template keep to one worker: wherever it is,
         # there is room for all of them, and for everybody else.
@@ -162,6 +170,7 @@ def drawn(
         runtimes=runtimes,
         gangs=gangs,
         schedules=schedules,
+        preempts=preempts,
         kinds=kinds,
         faults=tuple(faults),
     )

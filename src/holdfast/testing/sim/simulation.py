@@ -20,7 +20,7 @@ from holdfast.testing.sim.nemesis import Moments, Nemesis
 from holdfast.testing.sim.network import Network
 from holdfast.testing.sim.oracle import Oracle, judge_confirmed, judge_effects, judge_history
 from holdfast.testing.sim.outcome import Outcome
-from holdfast.testing.sim.plan import LIVENESS, SAFETY, Fault, Scenario, drawn
+from holdfast.testing.sim.plan import LIVENESS, SAFETY, URGENT, Fault, Scenario, drawn
 from holdfast.testing.sim.server import Server
 from holdfast.testing.sim.settling import Calm
 from holdfast.testing.sim.timetable import Timekeeper
@@ -368,8 +368,8 @@ def simulate(
     mode: str = SAFETY,
     only: tuple[int, ...] | None = None,
     *,
-    is_plain: bool = False,
+    age: int = URGENT,
 ) -> Outcome:
-    """Run one seed; with `only`, with those of its faults that have these numbers; `is_plain` as
-    it was before seeds came to stand for more."""
-    return Simulation(drawn(seed, mode, only, is_plain=is_plain)).run()
+    """Run one seed; with `only`, with those of its faults that have these numbers; of an
+    earlier `age` as it was before seeds came to stand for more."""
+    return Simulation(drawn(seed, mode, only, age=age)).run()

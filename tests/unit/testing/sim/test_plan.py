@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+import msgspec
+
 import holdfast
 from holdfast.coordinator.points import POINTS
 from holdfast.testing.sim.nemesis import BLOWS
-from holdfast.testing.sim.plan import KINDS, SAFETY, drawn
+from holdfast.testing.sim.plan import DECLARED, KINDS, PLAIN, SAFETY, drawn
 
 SOURCES = Path(holdfast.__file__).parent
 
@@ -37,12 +39,14 @@ def test_every_fault_is_in_the_plan_of_some_seed() -> None:
 
 def test_a_plain_seed_has_the_cluster_and_the_faults_that_it_always_had() -> None:
     for seed in range(8):
-        now, plain = drawn(seed), drawn(seed, is_plain=True)
+        now, plain = drawn(seed), drawn(seed, age=PLAIN)
         assert (now.faults, now.workers) == (plain.faults, plain.workers)
-        assert (plain.runtimes, plain.gangs, plain.schedules) == (0, 0, 0)
+        assert (plain.runtimes, plain.gangs, plain.schedules, plain.preempts) == (0, 0, 0, False)
+        declared = drawn(seed, age=DECLARED)
+        assert msgspec.structs.replace(now, preempts=False) == declared
 
 
-def test_some_seeds_stand_for_runtimes_gangs_and_schedules_and_others_do_not() -> None:
+def test_some_seeds_stand_for_runtimes_gangs_schedules_and_preemption_and_others_do_not() -> None:
     seeds = [drawn(seed) for seed in range(12)]
-    for name in ("runtimes", "gangs", "schedules"):
+    for name in ("runtimes", "gangs", "schedules", "preempts"):
         assert {bool(getattr(seed, name)) for seed in seeds} == {False, True}
