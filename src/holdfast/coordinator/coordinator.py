@@ -101,8 +101,7 @@ class Coordinator:
         self._synced_at: Instant = self._flying_since
         self._sync_ms = 0
         self._present_at: Instant = self.now()
-        # When we were last back from being away: what others said meanwhile is heard after that.
-        self.back_at: Instant = self._present_at
+        self._back_at: Instant = self._present_at
         self._answers: deque[
             tuple[Position, Callable[[], None], Callable[[Exception], None]]
         ] = deque()
@@ -162,9 +161,14 @@ class Coordinator:
         if self._flying is not None and now - self._flying_since > patience_ms:
             was_away, self._flying_since = True, now
         if was_away:
-            self.back_at = now
+            self._back_at = now
         if was_away and self.failure is None:
             self._judge(c.RearmLeases(term_ms=self.term_ms), "coordinator", "", "")
+
+    def listening_since(self, now: Instant) -> Instant:
+        """When we were last back from being away: what others said meanwhile is heard after that.
+        """
+        return now if now - self._present_at > self.term_ms // 4 else self._back_at
 
     def _judge(
         self,

@@ -32,8 +32,6 @@ class Registry:
 
     def admit(self, exchange: Exchange) -> Worker | str:
         """Where this incarnation sits, or why it may not."""
-        # Others may have spoken while we were away, and are heard only after this one.
-        self._coordinator.excuse_absence()
         worker = self.workers.get(exchange.worker)
         if worker is None or worker.incarnation != exchange.incarnation:
             refusal = self._refusal(worker, exchange)
@@ -66,8 +64,9 @@ class Registry:
         """How long we have listened and not heard of it. While it waited for an answer it was
         there; that may have been parked for longer than a term, and has leases in it that are good
         for another. What it says while we are away cannot be heard."""
-        there = max(worker.seen_at, worker.answered_at, self._coordinator.back_at)
-        return self._coordinator.now() - there
+        now = self._coordinator.now()
+        there = max(worker.seen_at, worker.answered_at, self._coordinator.listening_since(now))
+        return now - there
 
     def prune(self, now: Instant) -> None:
         """Let go of those that are long gone and hold nothing."""

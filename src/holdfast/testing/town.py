@@ -157,8 +157,10 @@ class Town:
         if quiet:
             # Whoever says nothing must be silent for so long that nobody expects it to ask.
             self.service.exchanges.unpark_all()
-            self.clock.advance(TERM_MS + 1)
-            self.service.settle()
+            # Step by step: while the coordinator is away nobody is silent.
+            for _ in range(5):
+                self.clock.advance(TERM_MS // 4)
+                self.service.settle()
         for member in self.members:
             if member not in quiet:
                 member.speak(self.dice)

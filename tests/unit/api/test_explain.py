@@ -91,6 +91,7 @@ def test_workers_are_looked_at_as_they_are(inside):
         assert await why(house, "/tasks/1/3") == ["workers_draining"]
         worker = house.served.exchanges.workers["w1"]
         worker.seen_at = worker.answered_at = -1_000_000
+        house.served.coordinator._back_at = -1_000_000
         assert await why(house, "/tasks/1/3") == ["workers_silent"]
 
     inside(story)
