@@ -158,8 +158,8 @@ class Town:
             # Whoever says nothing must be silent for so long that nobody expects it to ask.
             self.service.exchanges.unpark_all()
             # Step by step: while the coordinator is away nobody is silent.
-            for _ in range(5):
-                self.clock.advance(TERM_MS // 4)
+            for _ in range(10):
+                self.clock.advance(TERM_MS // 8)
                 self.service.settle()
         for member in self.members:
             if member not in quiet:

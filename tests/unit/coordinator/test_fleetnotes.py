@@ -43,6 +43,12 @@ class House:
         self.clock.advance(1)
         return then
 
+    def pass_a_term(self) -> None:
+        """Step by step: while the coordinator is away nobody is silent."""
+        for _ in range(8):
+            self.clock.advance(TERM_MS // 8)
+            self.service.settle()
+
     def standing(self, then: tuple[int, Instant]) -> dict[str, str] | None:
         found = fleet_at(self.folder, *then)
         return None if found is None else {worker.worker: how for worker, how in found}
@@ -63,7 +69,7 @@ def test_every_change_of_the_fleet_is_found_at_its_moment(house: House) -> None:
     worker.say(slots=3, draining=True)
     draining = house.moment()
     house.service.exchanges.unpark_all()
-    house.clock.advance(TERM_MS)
+    house.pass_a_term()
     silent = house.moment()
     worker.say(slots=3, leaving=True)
     left = house.moment()
@@ -182,7 +188,7 @@ def test_who_falls_silent_is_looked_for_though_nobody_says_anything(house: House
     worker.say(slots=2, hello=HELLO)
     house.moment()
     house.service.exchanges.unpark_all()
-    house.clock.advance(TERM_MS)
+    house.pass_a_term()
     assert NEVER < house.notes.next_due() <= house.service.coordinator.now()
     silent = house.moment()
     worker.say(slots=2)
