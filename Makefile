@@ -104,7 +104,7 @@ sim: $(STAMP) ## simulate clusters; SEED=n FAULTS=3,17 MODE=safety repeats a fai
 	$(SIM) $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(MODE),--mode $(MODE))
 
 .PHONY: sim-soak
-sim-soak: $(STAMP) ## 10,000 seeds and 1,000 simulated hours; about two hours on two cores
+sim-soak: $(STAMP) ## 10,000 seeds and 1,000 simulated hours; one to two hours on two cores
 	$(SIM) --first $${SEED:-$$RANDOM$$RANDOM} --seeds 10000 --summary sim-soak.json
 
 .PHONY: plants

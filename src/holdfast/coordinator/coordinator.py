@@ -155,10 +155,10 @@ class Coordinator:
         """
         if not self.term_ms:
             return
-        now, patience_ms = self.now(), self.term_ms // 4
-        was_away = now - self._present_at > patience_ms
+        now = self.now()
+        was_away = self._is_long(now - self._present_at)
         self._present_at = now
-        if self._flying is not None and now - self._flying_since > patience_ms:
+        if self._flying is not None and self._is_long(now - self._flying_since):
             was_away, self._flying_since = True, now
         if was_away:
             self._back_at = now
@@ -168,7 +168,10 @@ class Coordinator:
     def listening_since(self, now: Instant) -> Instant:
         """When we were last back from being away: what others said meanwhile is heard after that.
         """
-        return now if now - self._present_at > self.term_ms // 4 else self._back_at
+        return now if self._is_long(now - self._present_at) else self._back_at
+
+    def _is_long(self, absence_ms: int) -> bool:
+        return absence_ms > self.term_ms // 4
 
     def _judge(
         self,

@@ -145,7 +145,8 @@ def _not_whole(job: Job, indices: Sequence[Index]) -> Refused:
     """Without one member the others would wait for ever."""
     gone = next(i for i in map(Index, range(job.count)) if i not in indices)
     told = f"job {job.job_id} is a gang, which comes back whole; {job.job_id}/{gone} cannot"
-    return Refused(Reason.INVALID_TRANSITION, f"{told}, which is {state_of(job, gone).name}")
+    told = f"{told}, which is {state_of(job, gone).name}. Submit the job again"
+    return Refused(Reason.INVALID_TRANSITION, told)
 
 
 def sent_back(job: Job, indices: Iterable[Index]) -> e.TasksRetried:
