@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.testing.sim import simulate
-from holdfast.testing.sim.plan import DECLARED, LIVENESS, PLAIN, SAFETY
+from holdfast.testing.sim.plan import DECLARED, LIVENESS, PLAIN, SAFETY, URGENT
 from holdfast.testing.sim.swarm import MIXED, run
 
 SHORT = (0, 4, 6, 12, 17, 18, 19, 24, 36, 42, 44, 46, 48, 49, 56, 57)
@@ -20,6 +20,7 @@ FAILED_ONCE = (
     (410_325, SAFETY, DECLARED),
     (420_430, LIVENESS, DECLARED),
     (420_537, SAFETY, DECLARED),
+    (441_630, LIVENESS, URGENT),
 )
 """Seeds that showed a mistake. Of a coordinator: that was started again and believed messages from
 before (100,140), that took a name from whoever it had just given work to (305,995), or that had

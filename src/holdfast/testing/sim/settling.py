@@ -4,6 +4,7 @@ from typing import Final, Protocol
 
 from holdfast.core.circuit import LONGEST_COOLDOWN_MS
 from holdfast.core.job import is_finished
+from holdfast.core.state import State
 from holdfast.testing.sim.agenda import MILLI, SECOND, Agenda
 from holdfast.testing.sim.auditor import Auditor
 from holdfast.testing.sim.client import Client
@@ -40,6 +41,8 @@ class Calm:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._degraded: set[tuple[str, int]] = set()
+        self._written: dict[str, int] = {}
+        self._still_since_us = 0
 
     def settle(self) -> None:
         """Everything comes to its end within bounds, and no lease outlives two terms."""
@@ -100,7 +103,19 @@ class Calm:
         if cluster.scenario.runtimes:
             found += unsettled(state, self._degraded)
             found += strays(self._programs(), state)
+            found += self._restless(state)
         return found
+
+    def _restless(self, state: State) -> list[str]:
+        """Whoever holds a lease speaks once a term. So a runtime is at rest when nothing was
+        written of it for a term: before, what befell it in the storm may not be told yet."""
+        cluster = self._cluster
+        now_us, writes = cluster.agenda.now_us, cluster.auditor.declared.writes
+        written = {name: writes[name] for name in good_names(state)}
+        if written != self._written:
+            self._written, self._still_since_us = written, now_us
+        is_still = now_us - self._still_since_us >= cluster.scenario.term_ms * MILLI
+        return [] if is_still or not written else ["a runtime of which something is written"]
 
     def _programs(self) -> list[tuple[str, str, int]]:
         return [
