@@ -135,8 +135,7 @@ def _export(look: Look, target: Path) -> None:
         raise Trouble(f"there is no folder {target.parent}.", USAGE)
     folder = look.folder()
     if folder is not None:
-        for _ in export(open_folder(folder, look.at), target):
-            pass
+        export(open_folder(folder, look.at), target)
     else:
         _fetch(look, target)
     written = counted(target)

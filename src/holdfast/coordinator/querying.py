@@ -88,14 +88,13 @@ def ask_folder(folder: Path, moment: Moment | None, question: Question) -> Rows:
     return ask(open_folder(folder, moment), question)
 
 
-def export(reading: Reading, path: Path) -> Iterator[tuple[str, int]]:
-    """Write the whole projection to a file of SQLite's, whole or not at all; tells each table with
-    its rows as it is done."""
+def export(reading: Reading, path: Path) -> None:
+    """Write the whole projection to a file of SQLite's, whole or not at all."""
     half = path.with_name(f".{path.name}.{os.getpid()}.half")
     try:
         with _blank(str(half)) as database:
             for table in TABLES:
-                yield table.name, _fill(database, table, reading)
+                _fill(database, table, reading)
             database.execute("create index attempts_of_tasks on attempts (job_id, task_index)")
             database.execute("create index events_of_jobs on events (job_id, position)")
             database.commit()
@@ -132,12 +131,12 @@ def _blank(place: str) -> Iterator[sqlite3.Connection]:
         yield database
 
 
-def _fill(database: sqlite3.Connection, table: Table, reading: Reading) -> int:
+def _fill(database: sqlite3.Connection, table: Table, reading: Reading) -> None:
     places = ", ".join("?" * len(table.columns))
     # What a later attempt of the same name says counts: a log may be read while it is written.
     # The name is one of ours.
     statement = f"insert or replace into {table.name} values ({places})"  # noqa: S608
-    return database.executemany(statement, _rows(table.rows(reading))).rowcount
+    database.executemany(statement, _rows(table.rows(reading)))
 
 
 def _rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:

@@ -38,11 +38,10 @@ class No(Struct, frozen=True):
 
 
 class Replied(Struct, frozen=True):
-    """One of the four. `tables`: how many rows each has that was written."""
+    """One of the three, or none of them once everything was exported."""
 
     rows: Rows | None = None
     changes: View | None = None
-    tables: dict[str, int] | None = None
     no: No | None = None
 
 
@@ -52,8 +51,8 @@ def reply_to(errand: Asked | Compared | Exported) -> Replied:
         if isinstance(errand, Asked):
             return Replied(rows=ask_folder(folder, errand.moment, errand.question))
         if isinstance(errand, Exported):
-            reading = open_folder(folder, errand.moment)
-            return Replied(tables=dict(export(reading, Path(errand.target))))
+            export(open_folder(folder, errand.moment), Path(errand.target))
+            return Replied()
         before, after = (open_folder(folder, each) for each in (errand.before, errand.after))
         return Replied(changes=difference(before, after))
     except CannotAnswer as error:

@@ -22,7 +22,16 @@ from holdfast.coordinator.views import attempts_made
 from holdfast.core.circuit import FUNCTION
 from holdfast.core.debts import Owing
 from holdfast.core.ids import NEVER, Index, Instant, WorkerId, task_name
-from holdfast.core.job import Job, first_fresh, is_finished, job_reason, job_state, state_of
+from holdfast.core.job import (
+    Job,
+    first_fresh,
+    is_finished,
+    job_reason,
+    job_state,
+    may_come_back,
+    retryable,
+    state_of,
+)
 from holdfast.core.owed import DebtName
 from holdfast.core.placing import ALL_TASKS
 from holdfast.core.ready import has_leasable, is_begun, row_of, take
@@ -104,6 +113,7 @@ class Surroundings:
             attempt=attempts_made(job, index),
             not_before=times.not_before,
             not_before_wall=times.not_before_wall,
+            may_return=retryable(job, index) and may_come_back(job),
         )
         if task is not None:
             here = structs.replace(
@@ -205,7 +215,10 @@ class Surroundings:
     def _ended(self, job: Job) -> JobSituation:
         """How a job ended; where that was not well, a task that shows it, or what it came
         after."""
-        here = JobSituation(job_id=job.job_id, ended=job_state(job).value, reason=job_reason(job))
+        here = JobSituation(
+            job_id=job.job_id, ended=job_state(job).value, reason=job_reason(job),
+            may_return=may_come_back(job),
+        )  # fmt: skip
         bad = (TaskState.UNSCHEDULABLE, TaskState.QUARANTINED)
         found = (job.states.find(state) for state in bad)
         worst = next((Index(index) for index in found if index >= 0), None)

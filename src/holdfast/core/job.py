@@ -196,6 +196,12 @@ def retryable(job: Job, index: Index) -> bool:
     return job.states[index] in RETRYABLE
 
 
+def may_come_back(job: Job) -> bool:
+    """Whether a manual retry finds anything of it to send back. A gang comes back whole."""
+    found = (job.states.count(cell) for cell in RETRYABLE)
+    return sum(found) == job.count if job.spec.placing.gang else any(found)
+
+
 def birth_of(job: Job, index: Index) -> Position:
     """Where a task came to be: with its job, or with the items that were added later."""
     place = bisect_right(job.chunks, index, key=itemgetter(0))

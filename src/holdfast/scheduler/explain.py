@@ -67,7 +67,8 @@ class Troop(Struct, frozen=True):
 class Situation(Struct, frozen=True, kw_only=True):
     """A task and its surroundings at one moment. `now` and `since` are log time, `wall` is what
     the wall clock shows at `now`. `desks` is None where nobody can say which workers there are.
-    `active` is how many of its job are held by workers; `how` is what a finished task came to.
+    `active` is how many of its job are held by workers; `how` is what a finished task came to, and
+    `may_return` whether a retry of its job would send it back.
 
     `wanted` is when it would be retried but for the retry budget of its job. `circuit` is that of
     what it runs, where it is not closed.
@@ -113,6 +114,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     is_next: bool = False
     ends_on: tuple[str, ...] = ()
     owed: tuple[Standing, ...] = ()
+    may_return: bool = False
 
 
 class Group(Struct, frozen=True):
@@ -125,10 +127,11 @@ class Group(Struct, frozen=True):
 class JobSituation(Struct, frozen=True, kw_only=True):
     """A job at one moment: how it ended, or its tasks in groups of one situation each. Of an end
     that was not good, `example` is a task that shows it, `ended_at` where the log tells of that
-    one, and `how` what it says."""
+    one, and `how` what it says. `may_return`: a retry would send something of it back."""
 
     job_id: str
     ended: str = ""
+    may_return: bool = False
     reason: str = ""
     example: str = ""
     ended_at: Position = NOWHERE
@@ -188,11 +191,10 @@ def explain_job(job: JobSituation) -> tuple[Reason, ...]:
 def _ended(job: JobSituation) -> Reason:
     why = f": {job.reason}" if job.reason else ""
     shown = f"; {job.example + ': ' if job.example else ''}{job.how}" if job.how else ""
-    may_return = job.ended in ("FAILED", "UNSCHEDULABLE")
     return Reason(
         code="finished",
         sentence=sentence(f"it ended {job.ended}{why}{shown}"),
-        command=f"holdfast job {'retry' if may_return else 'show'} {job.job_id}",
+        command=f"holdfast job {'retry' if job.may_return else 'show'} {job.job_id}",
         example=job.example,
     )
 
@@ -205,13 +207,11 @@ def _subject(reason: Reason) -> tuple[str, str]:
 
 def _finished(here: Situation) -> Reason:
     how = f": {here.how}" if here.how else ""
-    command = f"holdfast task show {here.task}"
-    if here.state in (TaskState.QUARANTINED, TaskState.UNSCHEDULABLE):
-        command = f"holdfast job retry {here.job_id}"
+    command = f"job retry {here.job_id}" if here.may_return else f"task show {here.task}"
     name = here.state.name
     tries = "" if not here.attempt else f" with attempt {here.attempt}"
     said = sentence(f"it ended {name}{tries}{how}")
-    return Reason(code="finished", sentence=said, command=command)
+    return Reason(code="finished", sentence=said, command=f"holdfast {command}")
 
 
 def _held(here: Situation) -> Reason:

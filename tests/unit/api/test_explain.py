@@ -193,6 +193,32 @@ def test_a_place_in_the_line_counts_every_task_that_goes_before(inside):
     inside(story)
 
 
+@pytest.mark.parametrize(("gang", "offered"), [(False, "job retry 1"), (True, "job show 1")])
+def test_a_retry_is_offered_where_it_would_send_something_back(inside, gang: bool, offered: str):
+    async def story(house):
+        await house.submit(2, gang=gang)
+        began = [{"job_id": "1", "index": n, "lease_id": n + 1, "ran_ms": 0} for n in range(2)]
+        lost = {
+            "job_id": "1", "index": 1, "lease_id": 2, "ran_ms": 1, "reason": "failed",
+            "error": "no", "traceback": "", "exit_code": 1,
+        }  # fmt: skip
+        await house.exchange(1)
+        await house.exchange(2, started=began, held=[1, 2])
+        await house.exchange(3, failed=[lost, {**lost, "index": 0, "lease_id": 1}])
+        purge = {"ids": ["1/1"], "reason": "given up"}
+        assert (await house.post("/quarantine/purge", purge)).value["purged"] == 1
+        (told,) = (await house.get("/jobs/1/explain")).value["reasons"]
+        assert told["command"] == f"holdfast {offered}"
+        (told,) = (await house.get("/tasks/1/0/explain")).value["reasons"]
+        assert told["command"] == f"holdfast {'task show 1/0' if gang else offered}"
+        (told,) = (await house.get("/tasks/1/1/explain")).value["reasons"]
+        assert told["command"] == "holdfast task show 1/1"
+        answer = await house.post("/jobs/1/retry", {})
+        assert answer.status == (409 if gang else 200), answer.content
+
+    inside(story)
+
+
 def test_a_job_that_ended_badly_is_told_with_what_one_of_its_tasks_says(inside):
     async def story(house):
         await house.submit(2)
@@ -212,6 +238,7 @@ def test_a_job_that_ended_badly_is_told_with_what_one_of_its_tasks_says(inside):
         assert told["sentence"] == (
             "It ended FAILED: dependency_failed; it came after the success of 1."
         )
+        assert told["command"] == "holdfast job retry 2"
 
     inside(story)
 

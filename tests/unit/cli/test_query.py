@@ -2,11 +2,14 @@
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from holdfast.coordinator.inspect import open_folder
+from holdfast.coordinator import querying
+from holdfast.coordinator.inspect import Reading, open_folder
 from holdfast.coordinator.projection import TABLES, schema_lines
 from holdfast.coordinator.querying import CannotAnswer, Question, ask, export
 
@@ -119,10 +122,17 @@ def test_all_tables_can_be_taken_away_in_a_file(run, folder: Path, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir() if "all" in path.name] == ["all.db"]
 
 
-def test_an_export_that_fails_leaves_nothing_behind(folder: Path, tmp_path: Path) -> None:
-    told = export(open_folder(folder), tmp_path / "half.db")
-    next(told)
-    told.close()
+def test_an_export_that_fails_leaves_nothing_behind(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def torn(reading: Reading) -> Iterator[tuple[object, ...]]:
+        raise OSError("torn")
+        yield ()
+
+    broken = msgspec.structs.replace(TABLES[-1], rows=torn)
+    monkeypatch.setattr(querying, "TABLES", (*TABLES[:-1], broken))
+    with pytest.raises(OSError, match="torn"):
+        export(open_folder(folder), tmp_path / "half.db")
     assert not [path for path in tmp_path.iterdir() if "half" in path.name]
 
 

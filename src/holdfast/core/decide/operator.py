@@ -12,7 +12,15 @@ from holdfast.core.decide.jobs import no_task, unknown
 from holdfast.core.decide.wishes import LARGEST, edit_problem
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Index, Instant
-from holdfast.core.job import CANCELLED, Job, is_finished, only_owes, retryable, state_of
+from holdfast.core.job import (
+    CANCELLED,
+    Job,
+    is_finished,
+    may_come_back,
+    only_owes,
+    retryable,
+    state_of,
+)
 from holdfast.core.state import State
 from holdfast.core.task import FINISHED, TaskState
 from holdfast.core.ties import outlives_parent
@@ -123,7 +131,7 @@ def retry(state: State, command: c.RetryTasks, now: Instant) -> Decision:
         indices = [i for i in map(Index, range(job.count)) if retryable(job, i)]
         if not indices:
             return Accepted((), 0)
-        if job.spec.placing.gang and len(indices) < job.count:
+        if not may_come_back(job):
             return _not_whole(job, indices)
     if outlives_parent(state, job):
         told = f"job {job.job_id} ended with its parent, job {job.parent}; send that back first"
