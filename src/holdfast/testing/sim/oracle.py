@@ -119,10 +119,10 @@ def judge_history(history: Iterable[Op], audit: Auditor) -> list[str]:
         is_known = op.key not in audit.forgotten
         if len(positions) > 1 and is_known:
             troubles.append(f"{op.kind} {op.key} was recorded at {positions}")
-        is_refused = op.told is not None and op.told.code not in ("", GONE)
-        if is_refused and positions and _is_another(audit, op.until, positions[0]):
+        refused = op.told if op.told is not None and op.told.code not in ("", GONE) else None
+        if refused and positions and _is_another(audit, refused.at, positions[0]):
             continue
-        if is_refused and positions and is_known:
+        if refused and positions and is_known:
             troubles.append(f"{op.kind} {op.key} was refused and recorded at {positions}")
         if op.told is not None and not op.told.code and not positions and _must_be_there(op):
             troubles.append(f"{op.kind} {op.key} was acknowledged and is nowhere recorded")
@@ -141,10 +141,11 @@ def judge_history(history: Iterable[Op], audit: Auditor) -> list[str]:
     return troubles + _judge_order(placed)
 
 
-def _is_another(audit: Auditor, told: int, recorded: int) -> bool:
+def _is_another(audit: Auditor, said: int, recorded: int) -> bool:
     """Whether a server was started in between: a no is in no log, and a copy of the request that
-    comes late is judged anew by whoever does not remember."""
-    return any(told < opened <= recorded for opened in audit.opened_at)
+    comes late is judged anew by whoever does not remember. The no itself may be heard later still.
+    """
+    return any(said < opened <= recorded for opened in audit.opened_at)
 
 
 def _must_be_there(op: Op) -> bool:

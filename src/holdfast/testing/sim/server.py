@@ -70,11 +70,13 @@ class Asked(Struct, frozen=True):
 
 class Told(Struct, frozen=True):
     """What it is told. `code` is why not; `answer` is the job's name, or how its tasks stand.
-    `is_idle`: all was so already, and nothing was recorded."""
+    `is_idle`: all was so already, and nothing was recorded. `at` is where the log was when a wish
+    was refused."""
 
     code: str = ""
     answer: Any = None
     is_idle: bool = False
+    at: int = 0
 
 
 class Server:
@@ -214,7 +216,7 @@ class Server:
             return Told("invalid")
         decision = self.coordinator.execute(command, actor="client", request_id=asked.key)
         if isinstance(decision, Refused):
-            return Told(decision.code.value)
+            return Told(decision.code.value, at=int(self.coordinator.state.position))
         if isinstance(decision.answer, Repeated):
             return self._said_before(decision.answer.position)
         if isinstance(command, c.UncordonWorker):

@@ -49,11 +49,14 @@ def test_a_true_history_has_nothing_to_tell() -> None:
     assert judge_history(ops, audit(a=[3], b=[4], c=[5])) == []
 
 
+@pytest.mark.parametrize("heard", [4, 9])
 @pytest.mark.parametrize(("opened", "is_true"), [(2, False), (5, True), (7, True), (8, False)])
-def test_a_no_binds_whoever_said_it_and_not_the_server_after(opened: int, is_true: bool) -> None:
+def test_a_no_binds_whoever_said_it_and_not_the_server_after(
+    opened: int, heard: int, is_true: bool
+) -> None:
     auditor = audit(a=[7])
     auditor.opened_at = [1, opened]
-    refused = op("a", "force", told=Told("conflict"), until=4)
+    refused = op("a", "force", told=Told("conflict", at=4), until=heard)
     assert (judge_history([refused], auditor) == []) is is_true
 
 
