@@ -22,6 +22,7 @@ FAILED_ONCE = (
     (420_537, SAFETY, DECLARED),
     (441_630, LIVENESS, URGENT),
     (458_240, LIVENESS, URGENT),
+    (459_260, LIVENESS, URGENT),
 )
 """Seeds that showed a mistake. Of a coordinator: that was started again and believed messages from
 before (100,140), that took a name from whoever it had just given work to (305,995), or that had

@@ -1,6 +1,7 @@
 """One run: a cluster is set up, harmed as planned, healed, and judged."""
 
 from collections import Counter
+from functools import partial
 from hashlib import blake2b
 from random import Random
 from typing import Final
@@ -356,10 +357,11 @@ class Simulation:
         )  # fmt: skip
 
     def _operate(self) -> None:
-        """Somebody looks after what waits for a person: parked effects and cordons."""
+        """Somebody looks after what waits for a person."""
         server = self.server
         if server is not None:
-            server.process.post(look_after, server)
+            is_alone = all(client.is_over for client in self.clients)
+            server.process.post(partial(look_after, server, is_alone=is_alone))
         self.agenda.after(OPERATE_US, self._operate)
 
 
