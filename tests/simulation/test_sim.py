@@ -23,6 +23,7 @@ FAILED_ONCE = (
     (441_630, LIVENESS, URGENT),
     (458_240, LIVENESS, URGENT),
     (459_260, LIVENESS, URGENT),
+    (73, LIVENESS, URGENT),
 )
 """Seeds that showed a mistake. Of a coordinator: that was started again and believed messages from
 before (100,140), that took a name from whoever it had just given work to (305,995), or that had

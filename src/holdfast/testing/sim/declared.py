@@ -245,6 +245,22 @@ def good_names(state: State) -> list[str]:
     ]
 
 
+def is_renewed(resource: Resource, until: int) -> bool:
+    """Whether what was recommended is told anew until then: before half of it is stale."""
+    half_ms = int(resource.spec.nfr.stale_after) // 2
+    known = resource.status.nfr_recommendations.values()
+    return any(each.observed_at + half_ms <= until for each in known)
+
+
+def resting_names(state: State, until: int) -> list[str]:
+    """Those of which nothing has to be written until then, if nothing happens."""
+    return [
+        name
+        for name in good_names(state)
+        if not is_renewed(read_resource(state.resources[RUNTIME, name]), until)
+    ]
+
+
 def strays(running: Iterable[tuple[str, str, int]], state: State) -> list[str]:
     """Programs that run though no lease says so: (worker, job, lease) each."""
     held = {

@@ -8,7 +8,7 @@ from holdfast.core.state import State
 from holdfast.testing.sim.agenda import MILLI, SECOND, Agenda
 from holdfast.testing.sim.auditor import Auditor
 from holdfast.testing.sim.client import Client
-from holdfast.testing.sim.declared import good_names, strays, unsettled
+from holdfast.testing.sim.declared import good_names, resting_names, strays, unsettled
 from holdfast.testing.sim.oracle import Oracle
 from holdfast.testing.sim.plan import Scenario
 from holdfast.testing.sim.server import Server
@@ -73,7 +73,8 @@ class Calm:
         cluster, server = self._cluster, self._cluster.server
         if server is None or server.reconciling is None:
             return
-        names = good_names(server.coordinator.state)
+        until = server.coordinator.now() + 2 * REST_US // MILLI
+        names = resting_names(server.coordinator.state, until)
         before = cluster.auditor.declared.writes.copy()
         for name in names:
             server.process.post(server.reconciling.enqueue, name)
