@@ -36,6 +36,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), Handler).serve_forever()
 """
+# Takes its time to end: until there is a file that says so.
+LINGER = """
+import os, signal, time
+
+def linger(*_):
+    while not os.path.exists('enough'):
+        time.sleep(0.01)
+    os._exit(0)
+
+signal.signal(signal.SIGTERM, linger)
+"""
 UP = Probe(kind="tcp", failures=1_000)
 
 
@@ -183,16 +194,18 @@ def test_a_live_probe_that_begins_to_fail_ends_the_replica_with_its_last_lines(
     page = tmp_path / "page"
     page.write_text("here")
     live = Probe(kind="http", path="/page", period_ms=50, failures=2)
-    lease = stage.python(SERVE, cwd=str(tmp_path), start=UP, live=live)
+    lease = stage.python(LINGER + SERVE, cwd=str(tmp_path), start=UP, live=live)
     stage.until(lambda: "GET /page" in stage.output(lease, "stderr"))
     stage.until_state(lease, "ready")
     page.unlink()
+    stage.until_state(lease, "unready")
+    assert stage.failed == []
+    (tmp_path / "enough").touch()
     stage.until(lambda: bool(stage.failed))
     (failed,) = stage.failed
     assert failed.reason == "failed"
     assert failed.error.startswith("live probe failed: http /page answered 404\n")
     assert "GET /page" in failed.error
-    assert "unready" in stage.states(lease)
 
 
 @pytest.mark.slow
