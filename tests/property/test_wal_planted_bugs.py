@@ -21,7 +21,7 @@ from holdfast.testing.log_stories import (
     tell,
 )
 from holdfast.testing.logs import DATA, WAL
-from holdfast.wal import FileLog, LogDamaged
+from holdfast.wal import FileLog, HistoryGone, LogDamaged
 from holdfast.wal.hint import HintFile
 from holdfast.wal.recovery import Clean, Damage, Torn
 
@@ -86,7 +86,7 @@ FORGOTTEN_CALLS: dict[str, tuple[Story, Callable[[str, Path], bool]]] = {
     "every sync": (fresh, lambda call, path: True),
 }
 
-TROUBLE = (Lost, LogDamaged)
+TROUBLE = (Lost, LogDamaged, HistoryGone)
 ROUNDS = 60
 
 
