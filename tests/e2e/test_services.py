@@ -36,15 +36,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), Handler).serve_forever()
 """
-# Takes its time to end: until there is a file that says so.
+# Takes its time to end: until another signal says so, which may come first.
 LINGER = """
-import os, signal, time
+import os, signal
 
 def linger(*_):
-    while not os.path.exists('enough'):
-        time.sleep(0.01)
+    signal.sigwait([signal.SIGUSR1])
     os._exit(0)
 
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 signal.signal(signal.SIGTERM, linger)
 """
 UP = Probe(kind="tcp", failures=1_000)
@@ -200,7 +200,8 @@ def test_a_live_probe_that_begins_to_fail_ends_the_replica_with_its_last_lines(
     page.unlink()
     stage.until_state(lease, "unready")
     assert stage.failed == []
-    (tmp_path / "enough").touch()
+    (process,) = _ours(lease)
+    process.send_signal(signal.SIGUSR1)
     stage.until(lambda: bool(stage.failed))
     (failed,) = stage.failed
     assert failed.reason == "failed"

@@ -1,15 +1,27 @@
 """Why tasks and jobs are where they are, and how they came there, asked over HTTP."""
 
-import asyncio
-
 import pytest
 
 from holdfast.api import census as census_module
 from holdfast.cli.folders import FromFolder
 from holdfast.coordinator import explaining as explain_module
 from holdfast.coordinator.inspect import Moment
+from holdfast.coordinator.ports import SystemClock
+from holdfast.core.ids import Instant
 
 HELLO = {"host": "h", "pid": 1, "version": "1"}
+
+
+async def both_fail(house) -> None:
+    """The two tasks of the first job begin and fail."""
+    began = [{"job_id": "1", "index": n, "lease_id": n + 1, "ran_ms": 0} for n in range(2)]
+    lost = {
+        "job_id": "1", "index": 1, "lease_id": 2, "ran_ms": 1, "reason": "failed",
+        "error": "ValueError: no\nand more", "traceback": "", "exit_code": 1,
+    }  # fmt: skip
+    await house.exchange(1)
+    await house.exchange(2, started=began, held=[1, 2])
+    await house.exchange(3, failed=[lost, {**lost, "index": 0, "lease_id": 1}])
 
 
 async def why(house, path: str) -> list[str]:
@@ -197,14 +209,7 @@ def test_a_place_in_the_line_counts_every_task_that_goes_before(inside):
 def test_a_retry_is_offered_where_it_would_send_something_back(inside, gang: bool, offered: str):
     async def story(house):
         await house.submit(2, gang=gang)
-        began = [{"job_id": "1", "index": n, "lease_id": n + 1, "ran_ms": 0} for n in range(2)]
-        lost = {
-            "job_id": "1", "index": 1, "lease_id": 2, "ran_ms": 1, "reason": "failed",
-            "error": "no", "traceback": "", "exit_code": 1,
-        }  # fmt: skip
-        await house.exchange(1)
-        await house.exchange(2, started=began, held=[1, 2])
-        await house.exchange(3, failed=[lost, {**lost, "index": 0, "lease_id": 1}])
+        await both_fail(house)
         purge = {"ids": ["1/1"], "reason": "given up"}
         assert (await house.post("/quarantine/purge", purge)).value["purged"] == 1
         (told,) = (await house.get("/jobs/1/explain")).value["reasons"]
@@ -222,14 +227,7 @@ def test_a_retry_is_offered_where_it_would_send_something_back(inside, gang: boo
 def test_a_job_that_ended_badly_is_told_with_what_one_of_its_tasks_says(inside):
     async def story(house):
         await house.submit(2)
-        began = [{"job_id": "1", "index": n, "lease_id": n + 1, "ran_ms": 0} for n in range(2)]
-        lost = {
-            "job_id": "1", "index": 1, "lease_id": 2, "ran_ms": 1, "reason": "failed",
-            "error": "ValueError: no\nand more", "traceback": "", "exit_code": 1,
-        }  # fmt: skip
-        await house.exchange(1)
-        await house.exchange(2, started=began, held=[1, 2])
-        await house.exchange(3, failed=[lost, {**lost, "index": 0, "lease_id": 1}])
+        await both_fail(house)
         (told,) = (await house.get("/jobs/1/explain")).value["reasons"]
         assert told["sentence"] == "It ended FAILED: quarantined; 1/0: ValueError: no."
         assert (told["command"], told["example"]) == ("holdfast job retry 1", "1/0")
@@ -348,8 +346,7 @@ def test_the_folder_of_a_server_tells_of_the_past_what_the_server_told_then(insi
         alone = coordinator.state.position
         # Moments are told apart by position and millisecond, and a worker that joins moves no
         # position: it has to join in a later millisecond.
-        while coordinator.now() <= coordinator.state.time:
-            await asyncio.sleep(0.001)
+        coordinator.clock = SystemClock(Instant(coordinator.state.time + 1))
         await house.exchange(1, hello=HELLO)
         await house.submit(1, cpus=64)
         told = {

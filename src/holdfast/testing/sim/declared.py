@@ -245,7 +245,7 @@ def good_names(state: State) -> list[str]:
     ]
 
 
-def is_renewed(resource: Resource, until: int) -> bool:
+def _is_renewed(resource: Resource, until: int) -> bool:
     """Whether what was recommended is told anew until then: before half of it is stale."""
     half_ms = int(resource.spec.nfr.stale_after) // 2
     known = resource.status.nfr_recommendations.values()
@@ -257,7 +257,7 @@ def resting_names(state: State, until: int) -> list[str]:
     return [
         name
         for name in good_names(state)
-        if not is_renewed(read_resource(state.resources[RUNTIME, name]), until)
+        if not _is_renewed(read_resource(state.resources[RUNTIME, name]), until)
     ]
 
 
