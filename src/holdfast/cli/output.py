@@ -138,6 +138,10 @@ def emit_yaml(value: View) -> None:
     emit(yaml.safe_dump(document, allow_unicode=True, sort_keys=False, width=10_000))
 
 
+NAMING: Final = ("id", "name", "fingerprint", "position", "log_id")
+"""What things are called by; the first that one has counts."""
+
+
 def emit_list(form: str, plural: str, views: Iterable[View], table: str) -> None:
     """The same list in the form that was asked for. `table` is drawn by the caller."""
     if form in WHOLE:
@@ -155,9 +159,12 @@ def emit_list(form: str, plural: str, views: Iterable[View], table: str) -> None
 
 def name_of(view: View) -> object:
     """What a thing is called where nothing else is wanted."""
-    if "metadata" in view:
+    if "apiVersion" in view:
         return view["metadata"]["name"]
-    return next(view[field] for field in ("id", "name", "position", "log_id") if field in view)
+    field = next((field for field in NAMING if field in view), None)
+    if field is None:
+        raise Trouble("this has no name of its own; -o json tells all of it.", USAGE)
+    return view[field]
 
 
 def emit_one(form: str, view: View, text: str) -> None:

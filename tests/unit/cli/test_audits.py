@@ -48,6 +48,8 @@ def test_a_list_goes_by_operator_command_and_position(run, folder: Path) -> None
     late = listed(run, folder, "--since", 4, "--until", 6)
     assert {each["position"] for each in late} == {4, 5, 6}
     assert listed(run, folder, "--at", 3) == [e for e in everything if e["position"] <= 3]
+    names = run("audit", "list", "--data", folder, "--since", 4, "--until", 6, "-o", "name")
+    assert names.out.split() == [str(each["position"]) for each in late]
     assert run("audit", "list", "--data", folder, "--task", "x").code == 2
     empty = run("audit", "list", "--data", folder, "--actor", "nobody")
     assert "holdfast audit list" in empty.err

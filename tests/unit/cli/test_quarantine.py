@@ -36,6 +36,8 @@ def test_the_same_failures_are_listed_together(run, write):
     assert told["schema"] == 1
     assert [group["count"] for group in told["groups"]] == [3, 1]
     assert told["groups"][0]["sample"] == "1/2"
+    names = run("quarantine", "list", "--data", state, "-o", "name")
+    assert names.out.split() == [group["fingerprint"] for group in told["groups"]]
 
 
 def test_every_task_for_itself_narrowed_and_cut(run, write):
@@ -90,6 +92,9 @@ def test_the_numbers_of_it(run, write):
     found = run("quarantine", "stats", "--data", state)
     assert "in quarantine" in found.out
     assert "shop:cube" in found.out
+    nameless = run("quarantine", "stats", "--data", state, "-o", "name")
+    assert (nameless.code, nameless.out) == (2, "")
+    assert nameless.err == "holdfast: this has no name of its own; -o json tells all of it.\n"
 
 
 def test_a_mistake_is_one_line(run, folder: Path):
