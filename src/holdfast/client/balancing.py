@@ -4,6 +4,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from http.client import BadStatusLine, IncompleteRead
 from typing import Final, TypeVar
 
 from holdfast.client.errors import Closed, HoldfastError, NoEndpoint
@@ -20,6 +21,10 @@ WATCHED_S: Final = 60.0
 PAUSES_S: Final = (0.5, 30.0)
 """How long a watch that failed pauses, from the first time on."""
 REST_S: Final = 10.0
+
+BROKEN: Final = (OSError, IncompleteRead, BadStatusLine)
+"""What is raised where nobody is there, or is no more: a replica that ends while it answers leaves
+an answer behind that is shorter than it said, which is no OSError."""
 
 
 class RoundRobin:
@@ -83,19 +88,21 @@ class RoundRobin:
             self._resting[address] = self._clock() + self._rest_s
 
     def call(self, do: Callable[[str], T]) -> T:
-        """What `do` makes of an address. Where it cannot connect, the next address is tried, each
-        once; an OSError of the last one is raised. `do` may be called more than once, and only
-        something that is safe to repeat belongs in there."""
-        tries = max(1, len(self.addresses))
+        """What `do` makes of an address. Where it cannot connect, or the answer breaks off, the
+        next address is tried, each once; the error of the last one is raised. `do` may be called
+        more than once, and only something that is safe to repeat belongs in there."""
+        address = self.next()
+        tried = {address}
         while True:
-            address = self.next()
             try:
                 return do(address)
-            except OSError:
+            except BROKEN:
                 self.failed(address)
-                tries -= 1
-                if tries <= 0:
+                # Where all that were known have failed this looks them up: there may be others.
+                address = self.next()
+                if address in tried:
                     raise
+                tried.add(address)
 
     def _usable(self) -> tuple[str, ...]:
         now = self._clock()

@@ -1,8 +1,12 @@
 """Replicas of a service in turn: all of them, without those that failed, as they come and go."""
 
 import gc
+import socket
 import threading
+import urllib.request
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from queue import Queue
 
 import pytest
@@ -91,6 +95,53 @@ def test_a_call_goes_to_the_next_where_one_cannot_be_reached():
     town.now = 20
     with pytest.raises(ConnectionRefusedError):
         town.turn.call(ask)
+
+
+def test_a_call_looks_again_where_all_that_were_known_are_gone():
+    town = Town("a")
+    assert town.turn.next() == "a"
+    town.addresses = ["b"]
+    asked = []
+
+    def ask(address: str) -> str:
+        asked.append(address)
+        if address == "a":
+            raise ConnectionRefusedError(address)
+        return "hello"
+
+    assert town.turn.call(ask) == "hello"
+    assert asked == ["a", "b"]
+
+
+@contextmanager
+def answering(body: bytes) -> Iterator[str]:
+    """Where one request is answered with three bytes, or as many of them as there are."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+
+        def answer() -> None:
+            caller, _ = door.accept()
+            with caller:
+                caller.recv(65_536)
+                caller.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n" + body)
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield f"127.0.0.1:{door.getsockname()[1]}"
+
+
+def test_a_call_goes_to_the_next_where_an_answer_breaks_off():
+    """A replica that ends while it answers says how long the answer is, and then no more."""
+    with answering(b"") as broken, answering(b"old") as whole:
+        town = Town(whole, broken)
+        asked = []
+
+        def ask(address: str) -> bytes:
+            asked.append(address)
+            with urllib.request.urlopen(f"http://{address}/", timeout=60) as answer:
+                return bytes(answer.read())
+
+        assert town.turn.call(ask) == b"old"
+        assert asked == [broken, whole]
+        assert town.turn.addresses == (whole,)
 
 
 class Wire:
