@@ -38,6 +38,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 http.server.ThreadingHTTPServer(('127.0.0.1', int(os.environ['PORT'])), Handler).serve_forever()
 """
+SERVE_SLOWLY = SERVE.replace(
+    "        self.wfile.write", "        self.wfile.flush(); time.sleep(0.3)\n        self.wfile.write"
+).replace("import http.server,", "import http.server, time,")
+"""Whoever is replaced meanwhile leaves an answer behind that breaks off."""
 CRASH = "import sys; print('the cupboard is bare', file=sys.stderr); sys.exit(7)"
 
 Run = Callable[..., tuple[int, str, str]]
@@ -202,11 +206,11 @@ def test_a_rollout_in_steps_tells_how_far_it_is_and_somebody_answers_all_the_tim
 ) -> None:
     steps = {"steps": ["50%", "100%"], "pause": "1s"}
     with place.connect() as hf:
-        old = place.function("hello", says="old", replicas=2, rollout=steps)
+        old = place.function("hello", SERVE_SLOWLY, says="old", replicas=2, rollout=steps)
         hf.runtimes.apply(place.manifest(old))
         hf.runtimes.wait("greeter", timeout=PATIENCE)
         turn = hf.runtimes.endpoints("greeter", "hello", refresh_s=0.1)
-        new = place.function("hello", says="new", replicas=2, rollout=steps)
+        new = place.function("hello", SERVE_SLOWLY, says="new", replicas=2, rollout=steps)
         hf.runtimes.apply(place.manifest(new))
         answers, told = set(), set()
 
