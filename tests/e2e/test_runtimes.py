@@ -38,9 +38,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 http.server.ThreadingHTTPServer(('127.0.0.1', int(os.environ['PORT'])), Handler).serve_forever()
 """
-SERVE_SLOWLY = SERVE.replace(
-    "        self.wfile.write", "        self.wfile.flush(); time.sleep(0.3)\n        self.wfile.write"
-).replace("import http.server,", "import http.server, time,")
+SERVE_SLOWLY = SERVE.replace("end_headers()", "end_headers(); time.sleep(0.3)").replace(
+    "import http.server,", "import http.server, time,"
+)
 """Whoever is replaced meanwhile leaves an answer behind that breaks off."""
 CRASH = "import sys; print('the cupboard is bare', file=sys.stderr); sys.exit(7)"
 

@@ -33,12 +33,11 @@ from holdfast.core.job import (
     state_of,
 )
 from holdfast.core.owed import DebtName
-from holdfast.core.placing import ALL_TASKS
 from holdfast.core.ready import has_leasable, is_begun, row_of, take
 from holdfast.core.shape import Shape, has_own_slots, shape_of
 from holdfast.core.state import State
 from holdfast.core.task import FRESH, Task, TaskState
-from holdfast.core.ties import Verdict, verdict
+from holdfast.core.ties import Verdict, is_curable, verdict
 from holdfast.scheduler.desks import OPEN, Desk, first_code
 from holdfast.scheduler.explain import (
     Group,
@@ -46,7 +45,6 @@ from holdfast.scheduler.explain import (
     Pause,
     Reached,
     Situation,
-    Tie,
     Troop,
     explain,
     in_line,
@@ -58,6 +56,7 @@ from holdfast.scheduler.ledger import CIRCUIT, Ledger, Name, names_of
 from holdfast.scheduler.owing import Standing
 from holdfast.scheduler.reasons import listed
 from holdfast.scheduler.serving import Serving, shunned_by
+from holdfast.scheduler.ties import Tie
 from holdfast.wire.rates import rate_text
 
 MOST_LOOKED: Final = 1_000
@@ -278,9 +277,9 @@ class Surroundings:
         for after in job.after if job.blocked else ():
             stands = verdict(self._state, after)
             if stands is not Verdict.HOLDS:
-                whole = after.index == ALL_TASKS
-                name = after.job_id if whole else task_name(after.job_id, Index(after.index))
-                yield Tie(name, after.condition, stands is Verdict.DEAD)
+                is_dead = stands is Verdict.DEAD
+                cure = after.job_id if is_dead and is_curable(self._state, after) else ""
+                yield Tie(after.name, after.condition, is_dead, cure)
 
     def _active(self, job: Job, shape: Shape) -> int:
         """What was ended and still runs somewhere counts, too."""

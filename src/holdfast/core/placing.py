@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.core.ids import JobId
+from holdfast.core.ids import JobId, task_name
 
 REQUIRED: Final = 0
 """The weight of a constraint that must hold; any other weight is a preference."""
@@ -126,3 +126,8 @@ class After(
     job_id: JobId
     index: int = ALL_TASKS
     condition: str = SUCCESS
+
+    @property
+    def name(self) -> str:
+        """That of the job, or of the task."""
+        return self.job_id if self.index == ALL_TASKS else task_name(self.job_id, self.index)

@@ -10,7 +10,15 @@ from enum import StrEnum
 from typing import TypeVar
 
 from holdfast.core.ids import Index, JobId
-from holdfast.core.job import Job, JobState, is_finished, job_state, state_of
+from holdfast.core.job import (
+    Job,
+    JobState,
+    is_finished,
+    job_state,
+    may_come_back,
+    retryable,
+    state_of,
+)
 from holdfast.core.placing import ALL_TASKS, FINISH, SUCCESS, After
 from holdfast.core.state import State
 from holdfast.core.task import FINISHED, TaskState
@@ -60,6 +68,16 @@ def outlives_parent(state: State, job: Job) -> bool:
         return False
     parent = state.jobs.get(job.parent)
     return parent is None or is_finished(parent)
+
+
+def is_curable(state: State, after: After) -> bool:
+    """Whether a manual retry may make something dead come true: it sends the job, or the task,
+    back."""
+    job = state.job_of(after.job_id)
+    is_sent = after.index == ALL_TASKS or (
+        after.index < job.count and retryable(job, Index(after.index))
+    )
+    return is_sent and may_come_back(job) and not outlives_parent(state, job)
 
 
 def tie(state: State, job: Job) -> None:

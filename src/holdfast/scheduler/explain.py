@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from holdfast.core.circuit import Circuit
 from holdfast.core.ids import NEVER, NOWHERE, Instant, Position
-from holdfast.core.placing import WAIT
 from holdfast.core.service import Replica
 from holdfast.core.shape import Shape
 from holdfast.core.spec import JobSpec
@@ -25,6 +24,7 @@ from holdfast.scheduler.ledger import TASKS, Bound
 from holdfast.scheduler.owing import Standing, owed_reasons
 from holdfast.scheduler.reasons import Reason, listed, sentence, span
 from holdfast.scheduler.serving import Serving, open_reason, restart_reason
+from holdfast.scheduler.ties import Tie, tie_reasons
 
 
 class Pause(Struct, frozen=True):
@@ -32,14 +32,6 @@ class Pause(Struct, frozen=True):
 
     reason: str = ""
     by: str = ""
-
-
-class Tie(Struct, frozen=True):
-    """Something a job comes after that has not come true. `is_dead`: it cannot any more."""
-
-    name: str
-    condition: str
-    is_dead: bool = False
 
 
 class Reached(Struct, frozen=True):
@@ -157,7 +149,7 @@ def explain(here: Situation) -> tuple[Reason, ...]:
 
 def own_reasons(here: Situation) -> Iterator[Reason]:
     """What has nothing to do with the workers."""
-    yield from _ties(here)
+    yield from tie_reasons(here.job_id, here.ties, here.fate)
     yield from _times(here)
     yield from _bounds(here)
 
@@ -290,29 +282,6 @@ def _bounds(here: Situation) -> Iterable[Reason]:
     if not here.is_granting:
         said = "the server is leaving and gives nothing out; the next one does"
         yield Reason(code="server_leaving", sentence=sentence(said))
-
-
-def _ties(here: Situation) -> Iterator[Reason]:
-    """What its job comes after."""
-    dead = [tie for tie in here.ties if tie.is_dead]
-    open_ties = [tie for tie in here.ties if not tie.is_dead]
-    if open_ties:
-        told = listed([f"the {tie.condition} of {tie.name}" for tie in open_ties])
-        yield Reason(
-            code="dependency",
-            sentence=f"It comes after {told}.",
-            command=f"holdfast job explain {open_ties[0].name.partition('/')[0]}",
-            jobs=tuple(tie.name for tie in open_ties),
-        )
-    if dead:
-        told = listed([f"the {tie.condition} of {tie.name}" for tie in dead])
-        stays = ", and it waits all the same" if here.fate == WAIT else ""
-        yield Reason(
-            code="dependency_failed",
-            sentence=f"What it comes after did not come true: {told}{stays}.",
-            command=f"holdfast job retry {dead[0].name.partition('/')[0]}",
-            jobs=tuple(tie.name for tie in dead),
-        )
 
 
 def _limits(here: Situation) -> Iterator[Reason]:

@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from holdfast.core.ids import NEVER, Index, Instant, JobId, LeaseId, attempt_name
 from holdfast.core.job import Job, is_finished
-from holdfast.core.placing import ALL_TASKS, WAIT
+from holdfast.core.placing import WAIT
 from holdfast.core.spec import JobSpec
 from holdfast.core.state import State
 from holdfast.core.task import Task
-from holdfast.core.ties import Verdict, is_bound, verdict
+from holdfast.core.ties import Verdict, is_bound, is_curable, verdict
 from holdfast.scheduler.reasons import Reason, sentence, span
 
 LEASE_AGE: Final = "lease_age"
@@ -154,16 +154,17 @@ def deadlocks(state: State, now: Instant, patience_ms: int) -> Iterator[Stall]:
 
 
 def _dead_end(state: State, job: Job) -> Stall | None:
-    """It waits for a retry of what it comes after, and nobody has asked for one."""
-    for after in job.after if job.fate == WAIT else ():
-        if verdict(state, after) is not Verdict.DEAD:
-            continue
-        other = state.job_of(after.job_id)
-        name = after.job_id if after.index == ALL_TASKS else f"{after.job_id}/{after.index}"
-        why = f"it comes after the {after.condition} of {name}, which ended otherwise"
-        command = f"holdfast job retry {quote(after.job_id)}"
-        return _job_stall(job, max(job.created_at, other.updated_at), why, command)
-    return None
+    """It waits for a retry of what it comes after, and nobody has asked for one; or none helps."""
+    ties = job.after if job.fate == WAIT else ()
+    dead = [after for after in ties if verdict(state, after) is Verdict.DEAD]
+    if not dead:
+        return None
+    after = dead[0]
+    why = f"it comes after the {after.condition} of {after.name}, which ended otherwise"
+    is_retried = all(is_curable(state, each) for each in dead)
+    verb, name = ("retry", after.job_id) if is_retried else ("cancel", job.job_id)
+    since = max(job.created_at, state.job_of(after.job_id).updated_at)
+    return _job_stall(job, since, why, f"holdfast job {verb} {quote(name)}")
 
 
 def _own_ancestor(state: State, job: Job) -> Stall | None:

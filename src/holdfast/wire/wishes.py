@@ -111,9 +111,7 @@ def after_of(text: str) -> After:
 
 def after_text(after: After) -> str:
     """The same, as people write it."""
-    task = "" if after.index == ALL_TASKS else f"/{after.index}"
-    condition = "" if after.condition == SUCCESS else f":{after.condition}"
-    return f"{after.job_id}{task}{condition}"
+    return after.name if after.condition == SUCCESS else f"{after.name}:{after.condition}"
 
 
 def ties_of(body: bodies.Submit) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from holdfast.coordinator.crews import LiveCrew
 from holdfast.coordinator.settings import ASK, Settings
+from holdfast.coordinator.surroundings import Surroundings
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.ids import Index, JobId, LeaseId
@@ -14,13 +16,14 @@ from holdfast.core.job import state_of
 from holdfast.core.placing import WAIT, After
 from holdfast.core.spec import JobSpec
 from holdfast.core.task import TaskState
+from holdfast.scheduler.explain import explain
 from holdfast.scheduler.stalls import GRACE_MS
 from holdfast.testing.clock import ManualClock, SeededDice
 from holdfast.testing.owing import COURIER, Runner, effect
 from holdfast.testing.owing import a_service as an_owing_service
 from holdfast.testing.post import Post
 from holdfast.testing.service import Service
-from holdfast.wire.exchange import Done, Progress, Started
+from holdfast.wire.exchange import Done, Failed, Progress, Started
 
 TERM_MS = 15_000
 TIMEOUT_MS = 600_000
@@ -48,6 +51,18 @@ class Yard:
         spec = structs.replace(SPEC, **words)
         self.service.do(c.SubmitJob(job_id=JobId(job_id), spec=spec, count=1))
         self.worker.say(held=self.held)
+        self.service.settle()
+
+    def submit_after(self, job_id: str, *after: After) -> None:
+        """One that waits for these, whatever becomes of them."""
+        waits = c.SubmitJob(job_id=JobId(job_id), spec=SPEC, count=1, after=after, fate=WAIT)
+        self.service.do(waits)
+
+    def fail(self, job_id: str) -> None:
+        """The worker tells that the task it was given has failed."""
+        (task,) = (self.service.coordinator.state.jobs[JobId(job_id)].tasks or {}).values()
+        failed = Failed(task.job_id, task.index, task.lease_id, 1, "failed", "boom", "", None)
+        self.worker.say(held=(task.lease_id,), failed=(failed,))
         self.service.settle()
 
     def begin(self) -> int:
@@ -267,10 +282,8 @@ def test_a_completion_that_comes_after_the_recovery_is_late() -> None:
 def test_a_job_that_waits_for_a_retry_of_what_failed_is_a_deadlock() -> None:
     yard = Yard()
     yard.submit("first", retries=0)
-    after = (After(JobId("first")),)
-    second = c.SubmitJob(job_id=JobId("second"), spec=SPEC, count=1, after=after, fate=WAIT)
-    yard.service.do(second)
-    yard.service.do(c.KillJob(job_id=JobId("first")))
+    yard.submit_after("second", After(JobId("first")))
+    yard.fail("first")
     yard.pass_time(TIMEOUT_MS - STEP_MS)
     assert yard.stalls.current() == []
     yard.pass_time(STEP_MS + yard.stalls.every_ms)
@@ -279,6 +292,26 @@ def test_a_job_that_waits_for_a_retry_of_what_failed_is_a_deadlock() -> None:
     assert stall.command == "holdfast job retry first"
     (outcome,) = yard.stalls.approve(["second"], actor="ann", reason="")
     assert (outcome.outcome, outcome.command) == ("not_recoverable", "holdfast job retry first")
+
+
+@pytest.mark.parametrize("end", ["cancelled", "beside one that failed"])
+def test_a_job_that_waits_for_what_no_retry_sends_back_is_to_be_cancelled(end: str) -> None:
+    yard = Yard()
+    yard.submit("first", retries=0)
+    yard.submit("gone")
+    firsts = [After(JobId("first"))] if end == "beside one that failed" else []
+    yard.submit_after("second", *firsts, After(JobId("gone")))
+    yard.fail("first")
+    yard.service.do(c.KillJob(job_id=JobId("gone")))
+    yard.pass_time(TIMEOUT_MS + yard.stalls.every_ms)
+    (stall,) = yard.stalls.current()
+    assert (stall.id, stall.command) == ("second", "holdfast job cancel second")
+    state = yard.service.coordinator.state
+    crew = LiveCrew(state, yard.service.exchanges)
+    around = Surroundings(state, yard.clock.now(), yard.clock.wall(), crew)
+    told = explain(around.situation(state.jobs[JobId("second")], Index(0)))
+    failed = [each.command for each in told if each.code == "dependency_failed"]
+    assert failed == ["holdfast job cancel second"]
 
 
 def test_a_child_that_comes_after_its_own_parent_can_never_begin() -> None:

@@ -11,13 +11,13 @@ from holdfast.scheduler.explain import (
     JobSituation,
     Pause,
     Reached,
-    Tie,
     Troop,
     explain,
     explain_job,
 )
 from holdfast.scheduler.ledger import Bound
 from holdfast.scheduler.reasons import Reason, amount, quantity, span
+from holdfast.scheduler.ties import Tie
 from holdfast.testing.situations import FULL, NOW, WALL, a_spec, here, only
 
 
@@ -77,7 +77,7 @@ def test_a_suspended_log_says_how_it_is_let_work() -> None:
 
 
 def test_what_a_job_comes_after_is_told_and_what_cannot_come_true_any_more() -> None:
-    ties = (Tie("7", "success"), Tie("8/2", "finish"), Tie("9", "failure", is_dead=True))
+    ties = (Tie("7", "success"), Tie("8/2", "finish"), Tie("9", "failure", is_dead=True, cure="9"))
     opened, dead = explain(here(ties=ties, fate=WAIT))
     assert (opened.code, opened.jobs) == ("dependency", ("7", "8/2"))
     assert opened.sentence == "It comes after the success of 7, the finish of 8/2."
@@ -85,6 +85,15 @@ def test_what_a_job_comes_after_is_told_and_what_cannot_come_true_any_more() -> 
     assert (dead.code, dead.command) == ("dependency_failed", "holdfast job retry 9")
     told = "What it comes after did not come true: the failure of 9, and it waits all the same."
     assert dead.sentence == told
+
+
+def test_what_no_retry_can_make_come_true_is_cancelled() -> None:
+    """As many may be sent back as like: what waits for the other does not begin."""
+    ties = (Tie("8/2", "success", is_dead=True, cure="8"), Tie("9", "failure", is_dead=True))
+    reason = only(here(ties=ties, fate=WAIT))
+    assert (reason.code, reason.command) == ("dependency_failed", "holdfast job cancel 5")
+    (first, _) = ties
+    assert only(here(ties=(first,))).command == "holdfast job retry 8"
 
 
 def test_a_bound_is_told_with_who_holds_what_it_allows() -> None:
