@@ -14,8 +14,7 @@ ROOM = ROOT / "src" / "holdfast" / "scheduler"
 
 def written() -> set[str]:
     """The codes that stand in the source, and those that it puts together."""
-    rooms = ("explain.py", "desks.py", "guards.py", "owing.py", "serving.py", "stalls.py")
-    text = "".join((ROOM / name).read_text() for name in rooms)
+    text = "".join(file.read_text() for file in sorted(ROOM.glob("*.py")))
     plain = set(re.findall(r'code="([a-z_]+)"', text))
     bounds = {f"{kind}_{scope}" for kind in ("limit", "rate") for scope in (NAMESPACE, USER, KEY)}
     assert {'f"limit_{scope}"', 'f"rate_{scope}"'} <= set(re.findall(r'f"[a-z]+_\{scope\}"', text))
