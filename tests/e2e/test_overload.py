@@ -28,8 +28,7 @@ class Crowd:
         self.server = server
         self.host, port = server.url.removeprefix("http://").split(":")
         self.port = int(port)
-        found = [p for p in psutil.Process().children() if "serve" in p.cmdline()]
-        self.process = found[-1]
+        self.process = psutil.Process(server.pid)
         self.guest = ""
         self.rss = self.process.memory_info().rss
 

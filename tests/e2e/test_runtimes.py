@@ -69,9 +69,10 @@ class Place:
     def processes(self) -> dict[int, str]:
         """Those that run functions of this place: what each says, by process id."""
         found = {}
-        for process in psutil.process_iter(["cmdline"]):
+        # Asked for together: one that has gone when it is looked at is left out.
+        for process in psutil.process_iter(["cmdline", "status"]):
             line = process.info["cmdline"] or []
-            if self.mark in line and process.status() != psutil.STATUS_ZOMBIE:
+            if self.mark in line and process.info["status"] != psutil.STATUS_ZOMBIE:
                 found[process.pid] = line[-1]
         return found
 

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,29 @@ from holdfast.wire.bodies import Command, Submit
 
 PATIENCE_S = 60.0
 COUNT = 60
+
+
+def living(process, word=""):
+    """The children of a process that run, and were started with this word."""
+    found = []
+    for each in process.children():
+        # One that was killed may not be buried yet, and another may end while it is looked at.
+        with suppress(psutil.Error):
+            if each.status() != psutil.STATUS_ZOMBIE and (not word or word in each.cmdline()):
+                found.append(each)
+    return found
+
+
+def child_of(process, word="", *, what):
+    """The first of them, once there is one."""
+    found = []
+
+    def look():
+        found[:] = living(process, word)
+        return bool(found)
+
+    wait_until(look, PATIENCE_S, what=what)
+    return found[0]
 
 
 class House:
@@ -49,15 +72,8 @@ class House:
 
     def delivery(self):
         """The process that delivers, once it is there."""
-        found = []
-
-        def look():
-            children = psutil.Process(self.served.process.pid).children()
-            found[:] = [each for each in children if "deliver" in each.cmdline()]
-            return bool(found)
-
-        wait_until(look, PATIENCE_S, what="there is a delivery process")
-        return found[0]
+        server = psutil.Process(self.served.process.pid)
+        return child_of(server, "deliver", what="there is a delivery process")
 
 
 @pytest.fixture
@@ -106,8 +122,7 @@ def test_whoever_is_killed_every_line_is_there_once(build, tmp_path, whom):
             return
         victim = house.delivery()
         if whom == "child":
-            wait_until(victim.children, PATIENCE_S, what="it delivers what is owed by now")
-            victim = victim.children()[0]
+            victim = child_of(victim, what="it delivers what is owed by now")
         victim.kill()
 
     def owed(index):
@@ -175,8 +190,7 @@ def test_functions_are_called_by_workers_and_a_crash_costs_one_try(build, tmp_pa
     assert [number for _, number in sent] == ["0", "1", "1", "2", "3"]
     assert len({name for name, _ in sent}) == 4
     # No sink is delivered from the server, so it has no process for that.
-    children = psutil.Process(house.served.process.pid).children()
-    assert not [each for each in children if "deliver" in each.cmdline()]
+    assert not living(psutil.Process(house.served.process.pid), "deliver")
 
 
 def test_the_readers_of_the_page_see_no_secret(build, tmp_path):
