@@ -30,9 +30,14 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def hf(server: ServerProcess) -> Iterator[holdfast.Holdfast]:
+    # A server that is killed again and again is there for moments, and a slow machine starts it
+    # slowly: whoever asks may miss many of them.
+    patience = f"{10 * PATIENCE_S}s"
     with (
         WorkerThread(server),
-        holdfast.connect(server.url, token_file=server.token_file) as connected,
+        holdfast.connect(
+            server.url, token_file=server.token_file, patience=patience
+        ) as connected,
     ):
         yield connected
 
