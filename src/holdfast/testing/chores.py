@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.client.task import task
@@ -33,6 +34,14 @@ def labour(n: int) -> int:
 
 def fail(n: int) -> None:
     raise ValueError(f"bad item {n}")
+
+
+@task(retries=0)
+def scribble(garbage: bytes) -> None:
+    """Write into whatever is open in this process, its own or not."""
+    for descriptor in range(3, 64):
+        with suppress(OSError):
+            os.write(descriptor, garbage)
 
 
 def fail_when_odd(n: int) -> int:
