@@ -19,7 +19,7 @@ from holdfast.worker.delivering_threads import ThreadDeliverer
 
 PATIENCE_S = 60.0
 SENDING = '''
-import json, os, time
+import json, os, threading, time
 from pathlib import Path
 
 def note(effect):
@@ -39,6 +39,12 @@ def hang_once(effect):
     first = not Path(effect.body["folder"], "noted").exists()
     note(effect)
     while first and not Path(effect.body["folder"], "go").exists():
+        time.sleep(0.005)
+
+def until_left(effect):
+    hang(effect)
+    # Those who have nothing to do are the last to be told to leave, and the first to go.
+    while any(thread.name == "holdfast-idle" for thread in threading.enumerate()):
         time.sleep(0.005)
 
 def linger(effect):
@@ -194,9 +200,12 @@ def test_progress_puts_the_end_off(stage):
 
 
 def test_closing_waits_for_what_has_begun(stage):
-    stage.give("hang", 1, 2)
+    stage.give("until_left", 1, 2)
     wait_until(stage.noted)
-    threading.Timer(0.02, stage.release).start()
+    stage.give("note", 9, place="idle")
+    stage.settled(1)
+    # From now on the first ends when it was heard that they close, and not before.
+    stage.release()
     found = stage.deliverer.close(60_000)
     assert numbers(found.delivered) == [1]
     assert numbers(bounced.name for bounced in found.bounced) == [2]
