@@ -4,7 +4,7 @@ import io
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -159,8 +159,10 @@ def test_a_stream_is_read_as_it_comes_and_ended_from_another_thread(tmp_path):
 def test_a_silent_stream_is_given_up(tmp_path):
     def attend(line: socket.socket) -> None:
         heard(line)
-        line.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-        assert line.recv(1) == b""
+        # Whoever gives up so soon may not even wait for the head.
+        with suppress(ConnectionError):
+            line.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+            assert line.recv(1) == b""
 
     with (
         closing(Site(tmp_path / "s", attend)),
