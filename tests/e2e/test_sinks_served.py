@@ -183,8 +183,9 @@ def send(effect):
 def test_functions_are_called_by_workers_and_a_crash_costs_one_try(build, tmp_path):
     (tmp_path / "sending.py").write_text(SENDING)
     house = build('[sinks.mail]\nkind = "function"\ntarget = "sending:send"\nfirst_wait = "10ms"\n')
+    # A worker that came before this would be given some of the tasks.
+    job = house.commit(4, lambda index: (entry(index, "mail", key="k"),))
     with a_worker(house, tmp_path):
-        job = house.commit(4, lambda index: (entry(index, "mail", key="k"),))
         house.wait_for_success(job)
     sent = [line.split() for line in (tmp_path / "sent").read_text().splitlines()]
     assert [number for _, number in sent] == ["0", "1", "1", "2", "3"]
