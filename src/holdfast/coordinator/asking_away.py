@@ -82,7 +82,11 @@ def page(url: str, patience_s: float) -> bytes:
     kind = http.client.HTTPSConnection if address.scheme == "https" else Connection
     path = f"{address.path or '/'}{'?' if address.query else ''}{address.query}"
     with closing(kind(address.hostname, address.port, timeout=patience_s)) as connection:
-        with cut_off(connection, patience_s):
+        with cut_off(connection, patience_s) as is_cut:
+            connection.connect()
+            if is_cut.is_set():
+                # There was nothing to cut yet.
+                raise TimeoutError("timed out")
             connection.request("GET", path, headers={"accept": "application/json"})
             answer = connection.getresponse()
         content = bytearray()
@@ -101,9 +105,10 @@ def page(url: str, patience_s: float) -> bytes:
 
 
 @contextmanager
-def cut_off(connection: Connection, patience_s: float) -> Iterator[None]:
+def cut_off(connection: Connection, patience_s: float) -> Iterator[Event]:
     """Have whoever waits for the head of an answer wait so long at most. A timeout of a socket is
-    one between two bytes, which a server that drips never reaches."""
+    one between two bytes, which a server that drips never reaches. Set when the time was up; a
+    connection that was not there by then is not cut."""
 
     is_cut = Event()
 
@@ -117,7 +122,7 @@ def cut_off(connection: Connection, patience_s: float) -> Iterator[None]:
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield is_cut
     except (OSError, http.client.HTTPException):
         if is_cut.is_set():
             raise TimeoutError("timed out") from None

@@ -150,6 +150,31 @@ def test_who_drips_is_given_up() -> None:
         thread.join()
 
 
+class AtOnce:
+    """A timer whose time is up before anything else is done."""
+
+    def __init__(self, _seconds: float, work: Callable[[], None]) -> None:
+        self.start = work
+        self.daemon = False
+
+    def cancel(self) -> None:
+        """There is nothing to cancel."""
+
+
+def test_who_is_reached_when_the_time_is_up_is_asked_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking_away, "Timer", AtOnce)
+    desk = Desk()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        desk.ask(f"http://127.0.0.1:{server.getsockname()[1]}/", LONG_MS)
+        connection, _ = server.accept()
+        with connection:
+            # One that drips would be listened to for as long as it does.
+            assert connection.recv(1) == b""
+    assert desk.hear() == (None, "timed out")
+
+
 def test_an_answer_after_the_loop_was_left_is_nobodys() -> None:
     left = threading.Event()
 
