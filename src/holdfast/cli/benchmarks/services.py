@@ -44,17 +44,17 @@ def redis(folder: Path) -> Iterator[str]:
     program = find_redis()
     if program is None:
         raise RowFailed("there is no redis-server here")
-    port = _free_port()
     place = folder / "redis"
     place.mkdir()
-    words = (
-        program, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(place),
-        "--appendonly", "yes", "--appendfsync", "always", "--save", "",
-    )  # fmt: skip
-    with started(
-        words, place, os.environ, ready=lambda server: server.wait_to_hear("Ready to accept")
-    ):
-        yield f"redis://127.0.0.1:{port}/0"
+    with _held_port() as port:
+        words = (
+            program, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(place),
+            "--appendonly", "yes", "--appendfsync", "always", "--save", "",
+        )  # fmt: skip
+        with started(
+            words, place, os.environ, ready=lambda server: server.wait_to_hear("Ready to accept")
+        ):
+            yield f"redis://127.0.0.1:{port}/0"
 
 
 @contextmanager
@@ -73,20 +73,20 @@ def postgres(folder: Path) -> Iterator[str]:
     # Making it is not measured, so nothing of that is synced; what is measured is.
     made = ("-D", str(place / "db"), "-A", "trust", "-U", "bench", "--locale=C", "-E", "UTF8")
     _make((str(programs / "initdb"), "-N", *made), place, user)
-    port = _free_port()
-    words = (
-        str(programs / "postgres"), "-D", str(place / "db"), "-p", str(port),
-        "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-    )  # fmt: skip
-    with started(
-        words,
-        place,
-        {"PATH": os.defpath},
-        ready=lambda server: server.wait_to_hear("ready to accept connections"),
-        user=user,
-        end_by=SIGINT,
-    ):
-        yield f"postgresql://bench@127.0.0.1:{port}/postgres"
+    with _held_port() as port:
+        words = (
+            str(programs / "postgres"), "-D", str(place / "db"), "-p", str(port),
+            "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+        )  # fmt: skip
+        with started(
+            words,
+            place,
+            {"PATH": os.defpath},
+            ready=lambda server: server.wait_to_hear("ready to accept connections"),
+            user=user,
+            end_by=SIGINT,
+        ):
+            yield f"postgresql://bench@127.0.0.1:{port}/postgres"
 
 
 def _make(words: Sequence[str], place: Path, user: str | None) -> None:
@@ -117,11 +117,15 @@ def _stand_in() -> str | None:
     raise RowFailed("PostgreSQL does not run as root, and there is nobody else to run it")
 
 
-def _free_port() -> int:
+@contextmanager
+def _held_port() -> Iterator[int]:
+    """A port that nobody else is given meanwhile. It is bound here and not listened at, so that a
+    server which reuses addresses, as both do, may take it."""
     with socket.socket() as door:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind(("127.0.0.1", 0))
         port: int = door.getsockname()[1]
-        return port
+        yield port
 
 
 def _number(name: str) -> int:
