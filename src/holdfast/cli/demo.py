@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 
 import holdfast
-from holdfast.cli.asking import asking
+from holdfast.cli.asking import Asker, asking
 from holdfast.cli.commits import count_commits
 from holdfast.cli.fleet import workers_table
 from holdfast.cli.folders import FromFolder
-from holdfast.cli.output import emit, note, typed
+from holdfast.cli.output import View, emit, note, typed
 from holdfast.cli.progress import bar
 from holdfast.cli.sample import weigh
 from holdfast.cli.sources import LAST
@@ -28,6 +28,8 @@ ITEMS = 60
 WORKERS = ("red", "blue")
 DOOMED = "blue"
 FLAKY = 5
+LOOK_S = 0.1
+MISSED_S = 30.0
 
 
 @click.command()
@@ -64,7 +66,7 @@ def _run(folder: Path, *, keep: bool) -> int:
             total = _map(hf, scratch, stage)
             emit(f"\nDone: {ITEMS} results, their sum is {total:,}.\n")
         with asking(stage.url, stage.token_file) as asker:
-            workers = asker.get("workers")["workers"]
+            workers = _missed(asker)
         drawn = workers_table(workers, time.time_ns() // 1_000_000)
         _type(f"holdfast worker list --server {stage.url}", drawn)
     return _look_back(stage.data, keep=keep)
@@ -85,6 +87,18 @@ def _map(hf: Holdfast, scratch: Path, stage: Stage) -> int:
                 now = datetime.now().astimezone()
                 emit(f"{now:%H:%M:%S}  killed worker {DOOMED} with SIGKILL ({done}/{ITEMS} done)\n")
     return total
+
+
+def _missed(asker: Asker) -> list[View]:
+    """The workers, once the server misses the one that died. That takes a term: where it had
+    nothing to do when it died, the job was over before."""
+    give_up_at = time.monotonic() + MISSED_S
+    while True:
+        workers: list[View] = asker.get("workers")["workers"]
+        silent = [each["name"] for each in workers if each["state"] == "SILENT"]
+        if DOOMED in silent or time.monotonic() >= give_up_at:
+            return workers
+        time.sleep(LOOK_S)
 
 
 def _look_back(data: Path, *, keep: bool) -> int:
