@@ -7,15 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pytest
+
 from holdfast.core.ids import LeaseId
 from holdfast.wire.exchange import Sample
 from holdfast.wire.service import ServicePlan
 from holdfast.wire.servicing import servicing_problem
+from holdfast.worker import sampling
 from holdfast.worker.replica import Replica
 from holdfast.worker.sampling import Meter
 
 LEASE = LeaseId(7)
 SPAN_MS = 5_000
+PATIENCE_MS = 60_000
+
+
+@pytest.fixture(autouse=True)
+def _machines_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long an answer may take is not looked at here."""
+    monkeypatch.setattr(sampling, "SCRAPE_MS", PATIENCE_MS)
 
 
 @contextmanager
