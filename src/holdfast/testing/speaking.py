@@ -101,9 +101,10 @@ def stalls() -> None:
     time.sleep(PATIENCE_S)
 
 
-@task(stall_timeout="1s")
+@task(stall_timeout="4s")
 def goes_on(seconds: float) -> str:
-    """Take longer than a stall, and tell of it all the while."""
+    """Take longer than a stall, and tell of it all the while. A stall is longer than a busy machine
+    stands still."""
     give_up_at = time.monotonic() + seconds
     while time.monotonic() < give_up_at:
         current().progress(1)
