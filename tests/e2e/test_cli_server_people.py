@@ -16,6 +16,8 @@ from holdfast.wire.http import Http
 
 COMMAND = (sys.executable, "-m", "holdfast")
 PATIENCE_S = 60
+LONG_TERM = ("--lease-term", "10m")
+"""A worker that is played by hand says nothing between two steps, however long they take."""
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -130,7 +132,9 @@ def test_who_waits_is_told_that_nobody_works_and_goes_on_waiting_through_a_resta
     assert (child.returncode, out) == (3, f"{job_id}\n"), err
 
 
-def test_workers_are_listed_shown_and_taken_out_of_service(call, hand) -> None:
+def test_workers_are_listed_shown_and_taken_out_of_service(begin_server, typing, hand_of) -> None:
+    server = begin_server(*LONG_TERM)
+    call, hand = typing(server), hand_of(server)
     job_id = call("submit", "--", "true").out.strip()
     (leased,) = hand.take()
     listed = json.loads(call("worker", "list", "-o", "json").out)["workers"]
@@ -153,10 +157,14 @@ def test_workers_are_listed_shown_and_taken_out_of_service(call, hand) -> None:
     assert call("worker", "uncordon", hand.name).code == 0
 
 
-def test_workers_are_all_drained_before_one_is_waited_for(call, hand, start: Start) -> None:
+def test_workers_are_all_drained_before_one_is_waited_for(
+    begin_server, typing, hand_of, start: Start
+) -> None:
+    server = begin_server(*LONG_TERM)
+    call, hand = typing(server), hand_of(server)
     assert call("submit", "--", "true").code == 0
     (leased,) = hand.take()
-    child = start("worker", "drain", hand.name, "other", "--wait")
+    child = start("worker", "drain", hand.name, "other", "--wait", env=server.environment)
 
     def is_cordoned() -> bool:
         listed = json.loads(call("worker", "list", "-o", "json").out)["workers"]
