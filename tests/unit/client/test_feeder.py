@@ -35,7 +35,9 @@ def test_everything_comes_once_and_in_order() -> None:
     assert max(map(len, found)) <= CHUNK_ITEMS
 
 
-def test_large_items_travel_in_small_chunks() -> None:
+def test_large_items_travel_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Time is never up: a chunk leaves here because it is large enough.
+    monkeypatch.setattr(feeder, "CHUNK_SECONDS", PATIENCE_S)
     found = all_of(Chunks([CHUNK_BYTES // 2] * 6, encode, digests=False))
     assert [len(chunk) for chunk in found] == [2, 2, 2]
 
