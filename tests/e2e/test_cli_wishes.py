@@ -167,6 +167,9 @@ def test_a_failed_job_is_sent_back_under_other_terms(call, hand) -> None:
 
 
 def test_what_no_worker_takes_in_time_is_told_why_and_comes_back_with_less(call, hand) -> None:
+    # Where no worker is known, that is the reason which is told.
+    submitted(call, "--", "true")
+    hand.succeed(*hand.take())
     done = call("submit", "--cpus", 640, "--schedule-timeout", "50ms", "--wait", "--", "true")
     assert done.code == 1, done.err
     job_id = done.out.split()[0]
