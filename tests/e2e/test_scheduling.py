@@ -18,7 +18,8 @@ from holdfast.testing.fleet import wait_until
 from holdfast.testing.loopback import ServerProcess, WorkerProcess
 
 PATIENCE_S = 60.0
-TERM = ("--lease-term", "3s", "--aging", "1s", "--cordon-after", "3")
+# No lease ends by itself, however slow the machine: a worker that is started again is proof enough.
+TERM = ("--lease-term", "10m", "--aging", "1s", "--cordon-after", "3")
 
 # Says that it has begun, and waits until it may go on.
 PATIENT = (
@@ -227,10 +228,14 @@ def submitted_at(site: Site, job_id: str) -> int:
 @pytest.mark.slow
 def test_namespaces_share_what_there_is_and_what_waits_long_has_its_turn(site: Site) -> None:
     work = ("--", sys.executable, "-c", SHORT)
+    # Nothing else begins before all of them wait.
+    site.submit("--array", "3", mark="held")
+    wait_until(lambda: site.begun("held") == 3, PATIENCE_S, what="what holds the workers")
     jobs = [
         site.call("submit", "--array", count, "--namespace", namespace, *work)
         for namespace, count in (("a", "400"), ("b", "25"), ("c", "25"))
     ]
+    site.let_go("held")
     first, _, third = jobs
     wait_until(lambda: site.job(third)["state"] == "SUCCEEDED", PATIENCE_S, what="the third")
     since = submitted_at(site, third)
