@@ -120,6 +120,7 @@ def test_an_attempt_that_tells_nothing_is_ended_and_said_to_have_stalled(hf: Hol
         handle.result(PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_one_that_goes_on_telling_does_not_stall(hf: Holdfast) -> None:
     assert hf.submit(speaking.goes_on, 5).result(PATIENCE_S) == "done"
 

@@ -176,6 +176,7 @@ def test_a_statement_that_cannot_run_is_told(dsn, outlets, statement, told, is_f
     assert bounced.is_final == is_final
 
 
+@pytest.mark.slow
 def test_a_statement_that_takes_too_long_is_ended(dsn, outlets):
     # The same time ends a transaction in which we are silent, so it is no shorter.
     outlet = outlets(statement="select pg_sleep(100)", timeout=5)
