@@ -24,6 +24,8 @@ LOOK_S: Final = 0.5
 """How often a job of many tasks is looked through while it is followed."""
 LAST_S: Final = 3.0
 """How long after its end a job's output may take to arrive."""
+AWAITED_MOST: Final = 256
+"""How many tasks may be asked, one by one, whether their output has ended."""
 
 
 def _options(command: F) -> F:
@@ -150,9 +152,10 @@ class _Many:
                 self._job = self._source.await_end(self._job, LOOK_S)
                 self._round()
             # What was printed at the very end is on its way still.
+            self._await_the_unlisted()
+            self._round()
             for place, offset in list(self._offsets.items()):
                 self._read(place, offset, LAST_S)
-            self._round()
         self._writer.close()
         if not self._offsets:
             note(f"nothing that job {self._job['id']} has printed is kept")
@@ -172,16 +175,25 @@ class _Many:
             else:
                 self._offsets[place] = offset
 
+    def _await_the_unlisted(self) -> None:
+        """Nobody lists a stream before its first bytes have come, and those may be its last."""
+        indices = range(self._job["tasks"]) if self._indices is None else self._indices
+        if len(indices) > AWAITED_MOST:
+            return
+        for view in self._source.tasks(self._job, indices, frozenset()).views:
+            attempt = self._attempt or view["attempt"]
+            for stream in self._streams if 0 < attempt <= view["attempt"] else ():
+                place = Place(self._job["id"], view["index"], attempt, stream)
+                if place not in self._offsets:
+                    with _unless_gone():
+                        self._shelf.read(place, 0, LAST_S)
+
     def _read(self, place: Place, offset: int, wait_s: float = 0) -> None:
         self._offsets[place] = offset
-        try:
+        with _unless_gone():
             for _, piece in pieces(self._shelf, place, offset, wait_s):
                 self._writer.write(place, piece)
                 self._offsets[place] = piece.next
-        except Rejected as no:
-            if no.problem.code != "gone":
-                raise
-            note(str(no))
 
     def _listed(self) -> Iterator[tuple[Place, int]]:
         first = self._indices[0] if self._indices else 0
@@ -194,3 +206,14 @@ class _Many:
         is_task = self._indices is None or place.index in self._indices
         is_attempt = self._attempt in (None, place.attempt)
         return is_task and is_attempt and place.stream in self._streams
+
+
+@contextmanager
+def _unless_gone() -> Iterator[None]:
+    """Output that is no longer kept is told of, and the rest is shown."""
+    try:
+        yield
+    except Rejected as no:
+        if no.problem.code != "gone":
+            raise
+        note(str(no))
