@@ -104,17 +104,25 @@ class House:
             "--name", name, "--slots", "2", "--cpus", "2",
         )  # fmt: skip
 
-    def shell(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        """A command, to its end, for this server."""
+    def typed(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """A command for this server, under way."""
         environment = {
             **self.environment,
             "HOLDFAST_SERVER": f"http://{self.listen}",
             "HOLDFAST_TOKEN_FILE": str(self.folder / "token"),
         }
-        return subprocess.run(
+        command = subprocess.Popen(
             [sys.executable, "-m", "holdfast", *arguments],
-            capture_output=True, cwd=self.folder, env=environment, timeout=PATIENCE_S, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder, env=environment,
         )  # fmt: skip
+        self.processes.append(command)
+        return command
+
+    def shell(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        """The same, to its end."""
+        command = self.typed(*arguments)
+        out, err = command.communicate(timeout=PATIENCE_S)
+        return subprocess.CompletedProcess(arguments, command.returncode, out, err)
 
     def until(self, is_so: Callable[[], bool]) -> None:
         give_up_at = time.monotonic() + PATIENCE_S
@@ -276,13 +284,20 @@ def test_a_worker_that_leaves_has_sent_everything(house: House, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_the_command_line_follows_across_attempts(house: House) -> None:
+def test_the_command_line_follows_across_attempts(house: House, tmp_path: Path) -> None:
     house.hire()
-    script = "echo try $HOLDFAST_ATTEMPT; echo oh >&2; [ $HOLDFAST_ATTEMPT = 2 ]"
+    go = tmp_path / "go"
+    script = (
+        f"echo try $HOLDFAST_ATTEMPT; echo oh >&2; while [ ! -e {go} ]; do sleep 0.02; done; "
+        "[ $HOLDFAST_ATTEMPT = 2 ]"
+    )
     job = house.submit(command={"argv": ["sh", "-c", script]}, count=1, retries=1)
-    shown = house.shell("task", "logs", f"{job}/0", "-f")
-    assert (shown.returncode, shown.stdout) == (0, b"try 1\ntry 2\n")
-    assert shown.stderr == b"oh\noh\n"
+    following = house.typed("task", "logs", f"{job}/0", "-f")
+    # Whoever begins to follow when the first attempt is over begins with the second.
+    assert following.stdout.readline() == b"try 1\n"
+    go.touch()
+    out, err = following.communicate(timeout=PATIENCE_S)
+    assert (following.returncode, out, err) == (0, b"try 2\n", b"oh\noh\n")
     assert house.shell("job", "logs", job, "--attempt", "1").stdout == b"try 1\n"
     many = house.submit(command={"argv": ["sh", "-c", "echo $HOLDFAST_TASK_INDEX"]}, count=5)
     shown = house.shell("job", "logs", many, "-f")
