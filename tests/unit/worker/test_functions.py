@@ -150,7 +150,7 @@ def test_lanes_that_need_a_script_at_once_share_one_load(
     found: list[Any] = []
 
     def look(name: str) -> None:
-        gate.wait(10)
+        gate.wait(60)
         found.append(resolve(f"script:{script}:{name}"))
 
     threads = [threading.Thread(target=look, args=(name,)) for name in names]
