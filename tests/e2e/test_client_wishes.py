@@ -192,6 +192,9 @@ def test_a_task_says_in_which_queue_and_namespace_it_waits(hf: holdfast.Holdfast
     red = hf.map(task(namespace="red", queue="quick")(chores.square), range(4))
     blue = hf.map(task(namespace="blue")(chores.square), range(4))
     assert sorted(red.results()) == sorted(blue.results()) == [0, 1, 4, 9]
+    # The server is that of other tests too, which list what is set.
+    for name in ("red", "blue"):
+        assert hf.clear_limit(f"namespace/{name}")
     with pytest.raises(ValueError, match="namespace cannot be empty"):
         task(namespace="")
 
