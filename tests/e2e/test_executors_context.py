@@ -154,13 +154,17 @@ def test_a_child_that_is_killed_in_its_block_tells_by_its_death(crew: ProcessCre
 def test_a_child_that_dies_before_the_verdict_has_not_begun_its_block(
     crew: ProcessCrew,
 ) -> None:
-    path = crew.path("ran")
-    (lease,) = crew.give("dies_before_its_verdict", str(path))
+    told = {"begun": crew.pipe("begun"), "ran": str(crew.path("ran"))}
+    (lease,) = crew.give("waits_for_its_verdict", told)
+    pid = int(hear(told["begun"]))
+    # It has asked, and nobody answers before its end.
+    crew.hear(crew.early)
+    os.kill(pid, signal.SIGALRM)
     crew.hear(crew.left)
     assert [done.lease_id for done in crew.early] == [lease]
     assert "SIGALRM" in crew.left[0].error
     crew.executor.answer(lease, "")
-    assert path.read_text() == ""
+    assert not crew.path("ran").exists()
 
 
 def test_what_was_given_with_it_does_not_wait_behind_a_block(tmp_path: Path) -> None:
