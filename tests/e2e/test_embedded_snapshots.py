@@ -282,8 +282,9 @@ def test_a_second_process_that_is_killed_harms_nothing(
 def test_leaving_does_not_wait_for_a_snapshot_that_takes_for_ever(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hf = opened(snapshot_bytes=1)
+    # An opening is enough for a snapshot, and the first one has to be this.
     monkeypatch.setattr(sys, "executable", a_program(tmp_path / "python", "exec sleep 3600"))
+    hf = opened(snapshot_bytes=1)
     desk = snapshotter_of(hf)._desk
     while not desk.at_work:
         hf.submit(chores.square, 3).result(PATIENCE_S)
