@@ -205,15 +205,16 @@ def test_a_bad_generation_degrades_with_its_last_lines_and_a_good_one_recovers(
 def test_a_rollout_in_steps_tells_how_far_it_is_and_somebody_answers_all_the_time(
     place: Place,
 ) -> None:
-    steps = {"steps": ["50%", "100%"], "pause": "1s"}
+    # Long enough for whoever looks now and then on a slow machine.
+    steps = {"steps": ["50%", "100%"], "pause": "5s"}
     with place.connect() as hf:
         old = place.function("hello", SERVE_SLOWLY, says="old", replicas=2, rollout=steps)
         hf.runtimes.apply(place.manifest(old))
         hf.runtimes.wait("greeter", timeout=PATIENCE)
         turn = hf.runtimes.endpoints("greeter", "hello", refresh_s=0.1)
+        answers, told = {turn.call(asked)}, set()
         new = place.function("hello", SERVE_SLOWLY, says="new", replicas=2, rollout=steps)
         hf.runtimes.apply(place.manifest(new))
-        answers, told = set(), set()
 
         def is_over() -> bool:
             answers.add(turn.call(asked))
@@ -355,7 +356,7 @@ def test_load_on_a_function_makes_enforcement_scale_it_up_once_and_hold(place: P
             moments.add(advice["replicas/busy"]["observed_at"])
             return len(moments)
 
-        wait_until(lambda: looks() > LOOKS)
+        wait_until(lambda: looks() > LOOKS, 120, what="it is looked at again and again")
         assert set(place.processes()) == held
         found = hf.runtimes.get("greeter")
         assert found["status"]["last_applied_recommendations"] == [applied]
