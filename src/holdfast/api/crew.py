@@ -123,12 +123,15 @@ class Crew:
                 with contextlib.suppress(ProcessLookupError):
                     process.send_signal(number)
 
+    def _is_wanted(self, name: WorkerId) -> bool:
+        return name in self._programs and not self._leaving.is_set()
+
     async def _keep(self, name: WorkerId) -> None:
         pause_s = FIRST_PAUSE_S
-        while not self._leaving.is_set() and name in self._programs:
+        while self._is_wanted(name):
             began = time.monotonic()
             code = await self._run(name)
-            if self._leaving.is_set() or name not in self._programs:
+            if not self._is_wanted(name):
                 return
             if time.monotonic() - began > WELL_S:
                 pause_s = FIRST_PAUSE_S
@@ -149,6 +152,9 @@ class Crew:
             start_new_session=True,
         )  # fmt: skip
         self._processes[name] = process
+        if not self._is_wanted(name):
+            # Whoever said so while it was being started could not tell it.
+            self._signal(signal.SIGTERM, name)
         self._write_note()
         code = await process.wait()
         del self._processes[name]
