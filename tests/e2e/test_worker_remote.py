@@ -31,24 +31,7 @@ def _load(name: str) -> ModuleType:
 
 stages = _load("worker_stage")
 Stage, Hand, until = stages.Stage, stages.Hand, stages.until
-
-# Prints its number to a file, and then waits for a signal that ends it.
-FOREVER = (
-    "import os, signal, sys; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n'); signal.pause()"
-)
-# The same, until the file beside it is there.
-PATIENT = (
-    "import os, sys, time; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n')\n"
-    "while not os.path.exists(sys.argv[1] + '.go'): time.sleep(0.01)"
-)
-# Begins, and does not listen to whoever asks it to end.
-DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PATIENT
-# Says whether the process that wrote its number there is still among us.
-LOOKS = (
-    "import os, sys; there = os.path.exists('/proc/' + open(sys.argv[1]).read().strip()); "
-    "open(sys.argv[2], 'w').write('beside it' if there else 'alone')"
-)
-
+FOREVER, PATIENT, DEAF, LOOKS = stages.FOREVER, stages.PATIENT, stages.DEAF, stages.LOOKS
 
 # No worker loses its leases because the machine is slow, but where a lease is to end by itself.
 TERM_MS = 30_000

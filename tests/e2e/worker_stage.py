@@ -46,6 +46,23 @@ PATIENCE_S = 60
 TERM_MS = 2_000
 TASKS = Path(__file__).with_name("worker_tasks.py")
 
+# Prints its number to a file, and then waits for a signal that ends it.
+FOREVER = (
+    "import os, signal, sys; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n'); signal.pause()"
+)
+# The same, until the file beside it is there.
+PATIENT = (
+    "import os, sys, time; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n')\n"
+    "while not os.path.exists(sys.argv[1] + '.go'): time.sleep(0.01)"
+)
+# Begins, and does not listen to whoever asks it to end.
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PATIENT
+# Says whether the process that wrote its number there is still among us.
+LOOKS = (
+    "import os, sys; there = os.path.exists('/proc/' + open(sys.argv[1]).read().strip()); "
+    "open(sys.argv[2], 'w').write('beside it' if there else 'alone')"
+)
+
 
 class Stage:
     """A folder that is served on a port of its own; it can be taken away and brought back."""
