@@ -13,14 +13,20 @@ from holdfast.testing.world import World
 
 @pytest.fixture
 def hanging(write, spec):
-    """Job 1 is past its own timeout, job 3 waits for a retry of job 2, which was cancelled."""
+    """Job 1 is past its own timeout, job 3 waits for job 2, which failed, and job 5 for job 4,
+    which was cancelled."""
     world = World()
     world.submit("", items=(b"a",), spec=structs.replace(spec, timeout_ms=1_000))
     (lease,) = world.grant("1", 0)
     world.start("1", 0, lease)
-    world.submit("", items=(b"b",), spec=spec)
+    world.submit("", items=(b"b",), spec=structs.replace(spec, retries=0))
     world.did(c.SubmitJob(spec=spec, count=1, after=(After(JobId("2")),), fate=WAIT))
-    world.did(c.KillJob(job_id=JobId("2")))
+    (lease,) = world.grant("2", 0)
+    world.start("2", 0, lease)
+    world.fail("2", 0, lease)
+    world.submit("", items=(b"c",), spec=spec)
+    world.did(c.SubmitJob(spec=spec, count=1, after=(After(JobId("4")),), fate=WAIT))
+    world.did(c.KillJob(job_id=JobId("4")))
     world.settle()
     return write(world)
 
@@ -31,11 +37,11 @@ def test_a_folder_tells_what_hangs_in_it_and_what_to_type(run, hanging) -> None:
     head, *rows = told.out.splitlines()
     assert head.split()[:3] == ["STALL", "KIND", "AGE"]
     assert sorted(row.split()[:2] for row in rows) == [
-        ["1/0:1", "lease_age"], ["3", "dependency_deadlock"],
+        ["1/0:1", "lease_age"], ["3", "dependency_deadlock"], ["5", "dependency_deadlock"],
     ]  # fmt: skip
     found = json.loads(run("stall", "list", "--data", hanging, "-o", "json").out)["stalls"]
     assert {each["command"] for each in found} == {
-        "holdfast stall approve 1/0:1", "holdfast job retry 2",
+        "holdfast stall approve 1/0:1", "holdfast job retry 2", "holdfast job cancel 5",
     }  # fmt: skip
 
 
