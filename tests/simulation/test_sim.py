@@ -24,12 +24,14 @@ FAILED_ONCE = (
     (458_240, LIVENESS, URGENT),
     (459_260, LIVENESS, URGENT),
     (73, LIVENESS, URGENT),
+    (78_000_195, SAFETY, URGENT),
 )
 """Seeds that showed a mistake. Of a coordinator: that was started again and believed messages from
 before (100,140), that took a name from whoever it had just given work to (305,995), or that had
-spoken while it was frozen (403,500), that sent back a gang without one of its members (420,430). Of
-a worker: that believed a coordinator which another had followed (420,537). The others of judges.
-They are run as they were then."""
+spoken while it was frozen (403,500), that sent back a gang without one of its members (420,430),
+that took what its own clock said for the time which had passed before it (78,000,195). Of a worker:
+that believed a coordinator which another had followed (420,537). The others of judges. They are run
+as they were then."""
 CALMED = (23, 26, 47, 48, 50, 58, 59)
 
 

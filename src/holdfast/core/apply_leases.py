@@ -4,7 +4,7 @@ from holdfast.core import events as e
 from holdfast.core.errors import BrokenInvariant, ImpossibleEvent
 from holdfast.core.ids import NEVER, Index, Instant, LeaseId, Position
 from holdfast.core.job import Job, is_fresh_run, state_of
-from holdfast.core.ready import settle
+from holdfast.core.ready import bound_waits, put_back, settle
 from holdfast.core.state import State
 from holdfast.core.task import ASIDE, FRESH, TRANSITIONS, Task, TaskState
 
@@ -136,6 +136,12 @@ def leases_rearmed(state: State, event: e.LeasesRearmed, position: Position, at:
             if task.expires_at != NEVER and task.expires_at < event.until:
                 task.expires_at = event.until
         holder.find_soonest()
+    for job in state.jobs.values() if event.waits_from else ():
+        for task in bound_waits(job, event.waits_from):
+            until = min(Instant(at + task.not_before - event.waits_from), event.until)
+            if until > task.not_before:
+                task.not_before = until
+                put_back(state.ready, job, task, at)
 
 
 def worker_lost(state: State, event: e.WorkerLost, position: Position, at: Instant) -> None:

@@ -208,9 +208,14 @@ class LeasesExtended(Event, frozen=True, kw_only=True):
 
 
 class LeasesRearmed(Event, frozen=True, kw_only=True):
-    """After an outage of ours every lease that ends by time gets at least until `until`."""
+    """After an outage of ours every lease that ends by time gets at least until `until`.
+
+    Another clock may be ahead of the one that counted so far: what was left, at `waits_from`, of
+    the wait of a task that must not outlive its lease is left now, and at most until `until`.
+    """
 
     until: Instant
+    waits_from: Instant = NEVER
 
 
 class TasksCompleted(Event, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ from holdfast.core.ids import NEVER, Index, Instant, JobId, Position
 from holdfast.core.job import Job, first_fresh
 from holdfast.core.line import Line
 from holdfast.core.shape import Shape, has_own_slots, shape_of
-from holdfast.core.spec import JobSpec
-from holdfast.core.task import ASIDE, FRESH, Task
+from holdfast.core.spec import STOP, JobSpec
+from holdfast.core.task import ASIDE, FRESH, Task, TaskState
 
 
 class Row:
@@ -269,6 +269,15 @@ def put_back(ready: ReadyQueue, job: Job, task: Task, now: Instant) -> None:
             job.later = []
         heappush(job.later, (task.not_before, task.index))
         ready.sleep(job, task.not_before)
+
+
+def bound_waits(job: Job, since: Instant) -> Iterator[Task]:
+    """What must not outlive its lease and waits until a time of its own, after `since`."""
+    if job.spec.on_disconnect == STOP:
+        for task in (job.tasks or {}).values():
+            is_timed = task.not_before > since and task.not_before_wall == NEVER
+            if is_timed and task.state is TaskState.WAITING:
+                yield task
 
 
 def settle(job: Job) -> None:

@@ -7,15 +7,17 @@ import msgspec
 import pytest
 
 from holdfast.core import commands as c
+from holdfast.core import events as e
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
-from holdfast.core.freeze import freeze, thaw
+from holdfast.core.freeze import fingerprint, freeze, thaw
 from holdfast.core.ids import Index, JobId, LeaseId, WorkerId
 from holdfast.core.placing import Placing
-from holdfast.core.spec import STOP, JobSpec
+from holdfast.core.spec import STOP, JobSpec, RetryPolicy
 from holdfast.core.task import TaskState
 from holdfast.testing.world import World
 
 W = WorkerId("w")
+HOUR_MS = 3_600_000
 LOW = JobSpec(name="n", kind="k", target="t", max_losses=0)
 URGENT = msgspec.structs.replace(LOW, priority=5, placing=Placing(preempts=True))
 
@@ -64,6 +66,59 @@ def test_what_must_not_outlive_its_lease_waits_until_that_is_over_elsewhere(star
     assert world.grant("j", 0) == ()
     world.sleep(until - world.now)
     assert world.grant("j", 0) != ()
+    assert world.troubles() == ()
+
+
+@pytest.mark.parametrize("by_snapshot", [False, True])
+def test_what_is_left_of_a_lease_is_waited_for_by_a_server_whose_clock_is_ahead(
+    by_snapshot: bool,
+) -> None:
+    """Where it was taken away its worker may run it still, for as long as it was told."""
+    world = World()
+    bound = msgspec.structs.replace(LOW, on_disconnect=STOP, retries=1)
+    slow = msgspec.structs.replace(bound, retry=RetryPolicy(kind="fixed", delay_ms=HOUR_MS))
+    for name, spec in (("j", bound), ("slow", slow), ("plain", LOW)):
+        world.submit(name, spec=spec)
+    leases = {name: world.grant(name, 0, term_ms=15_000)[0] for name in ("j", "slow", "plain")}
+    world.fail("slow", 0, leases["slow"])
+    preempt(world, leases["plain"])
+    world.sleep(5_000)
+    preempt(world, leases["j"])
+    backoff = world.task("slow").not_before
+    world.crash(snapshot=by_snapshot)
+    world.sleep(60_000)
+    opened = world.open(term_ms=15_000)
+    assert [type(event) for event in opened] == [e.LogOpened, e.LeasesRearmed]
+    assert world.task("j").not_before == world.now + 10_000
+    assert world.task("slow").not_before == backoff, "a wait that is longer than any lease goes on"
+    assert world.task("plain").not_before == 0
+    world.sleep(9_999)
+    assert world.grant("j", 0) == ()
+    world.sleep(1)
+    assert world.grant("j", 0) != ()
+    assert world.grant("plain", 0) != ()
+    assert world.troubles() == ()
+    assert fingerprint(world.replayed()) == world.fingerprint()
+
+
+def test_an_opening_moves_nothing_that_waits_for_no_lease() -> None:
+    world = World()
+    world.submit("j", spec=msgspec.structs.replace(LOW, retries=1))
+    (lease,) = world.grant("j", 0)
+    world.fail("j", 0, lease)
+    world.crash()
+    assert [type(event) for event in world.open()] == [e.LogOpened]
+
+
+def test_a_lease_of_a_longer_term_than_the_next_server_gives_is_kept() -> None:
+    """Its worker was told so, and keeps to it while it hears nothing."""
+    world = World()
+    world.submit("j", spec=msgspec.structs.replace(LOW, on_disconnect=STOP))
+    world.grant("j", 0, term_ms=60_000)
+    world.crash()
+    world.sleep(5_000)
+    world.open(term_ms=15_000)
+    assert world.task("j").expires_at == world.now + 60_000
     assert world.troubles() == ()
 
 

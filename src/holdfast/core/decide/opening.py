@@ -1,5 +1,7 @@
 """Taking the log over, and noting that a snapshot covers it."""
 
+from collections.abc import Iterable
+
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.attempt import EndReason
@@ -9,6 +11,7 @@ from holdfast.core.decide.jobs import sealed
 from holdfast.core.decide.owed import parked_events
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.ids import NEVER, Instant
+from holdfast.core.ready import bound_waits
 from holdfast.core.state import State
 from holdfast.core.task import Task
 
@@ -19,7 +22,7 @@ def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
     In-process workers died with it: their attempts end now. A job whose feeder died with it is
     sealed as interrupted, unless a key lets the feeder find it again or it is a service. Leases
     that end by time belong to workers that may well be alive: they get one full term, since our
-    absence was not their fault.
+    absence was not their fault. What waits for a lease that was taken away goes on waiting.
     """
     if command.epoch <= state.epoch:
         return Refused(
@@ -51,9 +54,25 @@ def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
         job = state.job_of(job_id)
         if not job.key and job.service is None and job_id not in stopped:
             events.append(sealed(job, interrupted=True))
-    if timed:
-        events.append(e.LeasesRearmed(until=Instant(now + command.term_ms)))
+    waits_from = state.time if _waits_for_a_lease(state) else NEVER
+    if timed or waits_from:
+        until = Instant(now + _longest_term(state, command, held))
+        events.append(e.LeasesRearmed(until=until, waits_from=waits_from))
     return Accepted(tuple(events))
+
+
+def _longest_term(state: State, command: c.OpenLog, held: Iterable[Task]) -> int:
+    """Ours, or what is left of a lease that our predecessor gave for longer: its worker keeps to
+    what it was told."""
+    return max(command.term_ms, *(task.expires_at - state.time for task in held), 0)
+
+
+def _waits_for_a_lease(state: State) -> bool:
+    """Whether something may wait until a lease that was taken away would have run out. Why a task
+    waits is not kept: every wait of what must not outlive its lease counts."""
+    asleep = {job_id for until, job_id in state.ready.sleeping if until > state.time}
+    jobs = (state.jobs[job_id] for job_id in asleep if job_id in state.jobs)
+    return any(True for job in jobs for _ in bound_waits(job, state.time))
 
 
 def _park_blocks(state: State) -> tuple[e.AnyEvent, ...]:
