@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -316,6 +316,7 @@ def arrives(happened: list[tuple[str, int]]) -> None:
 
 
 @settings(max_examples=5)
+@example([("unlist", 0), ("refuse", 2), ("wait", 3)])
 @given(steps)
 def test_whatever_happened_it_arrives_in_bounded_rounds_and_leaves_nothing_behind(happened):
     arrives(happened)

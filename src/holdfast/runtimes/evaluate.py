@@ -302,6 +302,10 @@ def _remind(
     if phase is Phase.PROGRESSING:
         since = progressing_since(resource) if was in (phase, Phase.APPLYING) else now
         tries.poll(since)
-        tries.remind(max(1, since + allowed_ms(resource, workloads) - now))
+        left_ms = since + allowed_ms(resource, workloads) - now
+        if left_ms > 0:
+            # Time that is up and ended nothing waits for something else: a listing, an apply. That
+            # has its own time; to look all the while would not bring it about.
+            tries.remind(left_ms)
     elif phase is Phase.DEGRADED:
         tries.poll(_degraded_since(resource) if was is phase else now)

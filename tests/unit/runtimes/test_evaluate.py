@@ -275,6 +275,32 @@ def test_002_62_how_soon_it_is_looked_at_again_is_bounded_and_grows():
     assert min(waits) > 0
 
 
+def test_002_62_time_that_is_up_hurries_nobody_while_part_of_it_is_not_known():
+    world = ModelRuntime(a_resource(declared(functions=[function(command="hang")])))
+    world.reach(PROGRESSING)
+    world.unlisted = {ManagedKind.DEPLOYMENT}
+    world.now = Instant(world.now + 300_000)
+    assert world.look().requeue_after_ms == DEFAULT_CONFIG.unknown_ms
+    assert world.phase is PROGRESSING
+    world.unlisted = set()
+    wait(world, DEFAULT_CONFIG.unknown_ms)
+    assert (world.phase, reason(world)) == (DEGRADED, "Timeout"), "it is told once all is seen"
+
+
+def test_002_62_time_that_is_up_hurries_nobody_while_a_new_generation_is_not_applied():
+    world = ModelRuntime(a_resource(declared(functions=[function(command="hang")])))
+    world.reach(PROGRESSING)
+    world.now = Instant(world.now + 299_900)
+    world.declare()
+    world.refusals = [ApplyCode.FAILED]
+    world.look()
+    world.now = Instant(world.now + 100)
+    assert world.look().requeue_after_ms == DEFAULT_CONFIG.retry_ms - 100
+    assert world.phase is PROGRESSING
+    assert len(world.taken_of(a.ApplyWorkload)) == 2, "once for each generation"
+    world.reach(AVAILABLE, rounds=10)
+
+
 @pytest.mark.parametrize(
     ("reason", "parts", "said"),
     [
