@@ -62,7 +62,7 @@ def unforced(watch: Any, record: Record) -> Iterator[Finding]:
 
 def _restored(watch: Any, event: e.TasksRestored, at: Instant) -> Iterator[Finding]:
     """J3: what a person stopped comes back only in a new generation, and never once it had
-    committed."""
+    committed; all its budgets are fresh, that of a replica too."""
     job = watch.jobs[event.job_id]
     if event.generation != job.generation + 1:
         yield event.job_id, f"J3 generation {event.generation} follows {job.generation}"
@@ -73,7 +73,8 @@ def _restored(watch: Any, event: e.TasksRestored, at: Instant) -> Iterator[Findi
             if (event.job_id, index) in watch.crossed or not seen.by_person:
                 yield name, "J3 it was restored though nobody had stopped it"
             yield from watch.move(event, event.job_id, index)
-            seen.failures, seen.losses, seen.by_person = 0, 0, False
+            seen.failures = seen.losses = seen.whole_at = 0
+            seen.by_person = False
 
 
 DECIDED_JUDGES: Final[dict[type[e.Event], Callable[[Any, Any, Instant], Iterator[Finding]]]] = {

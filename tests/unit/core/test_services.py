@@ -9,6 +9,7 @@ import pytest
 from holdfast.core import commands as c
 from holdfast.core import commands_schedules as s
 from holdfast.core import events as e
+from holdfast.core.commands_operations import RestoreTasks
 from holdfast.core.decision import Accepted, Decision, Reason, Refused
 from holdfast.core.freeze import fingerprint, freeze, thaw
 from holdfast.core.ids import Index, Instant, JobId, Position
@@ -120,6 +121,23 @@ def test_a_manual_retry_begins_afresh() -> None:
         ended(world)
     world.did(c.RetryTasks(job_id=JOB))
     assert world.state.jobs[JOB].service.replicas == {}
+    end = ended(world)
+    assert (end.restarts, end.whole_in_ms) == (1, 100_000)
+    assert world.troubles() == ()
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [c.StopReplicas(job_id=JOB, indices=(Index(0),)), c.EndService(job_id=JOB)],
+    ids=lambda stop: type(stop).__name__,
+)
+def test_a_replica_that_was_stopped_and_is_restored_begins_afresh(stop: c.Command) -> None:
+    world = served()
+    ended(world)
+    world.did(stop)
+    killed_at, indices = world.state.position, (Index(0),)
+    world.did(RestoreTasks(job_id=JOB, killed_at=killed_at, indices=indices, items=(b"plan",)))
+    # What it owed before is not paid back yet, and not owed any more.
     end = ended(world)
     assert (end.restarts, end.whole_in_ms) == (1, 100_000)
     assert world.troubles() == ()
