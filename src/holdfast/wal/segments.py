@@ -166,7 +166,9 @@ class History:
         return self.segments[-1].last
 
     def add(self, segment: Segment) -> None:
-        self.segments = [*self.segments, segment]
+        """One without a frame gives its name to the next, which begins where it did."""
+        kept = (former for former in self.segments if former.path != segment.path)
+        self.segments = [*kept, segment]
 
     def forget(self, segment: Segment) -> None:
         self.segments = [kept for kept in self.segments if kept is not segment]

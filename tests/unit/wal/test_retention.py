@@ -11,6 +11,7 @@ from holdfast.core.errors import BrokenInvariant, LogFailed, OperatingError
 from holdfast.testing.disks import CrashNow, FaultyDisk
 from holdfast.testing.logs import (
     DATA,
+    SEGMENT_BYTES,
     SNAPSHOTS,
     WAL,
     long_log,
@@ -40,6 +41,20 @@ def test_dropping_needs_a_snapshot_that_stands_for_what_goes() -> None:
         log.drop_segments(40)
     assert segments_of(disk) == before
     assert log.oldest == 1
+
+
+def test_a_segment_that_began_where_an_empty_one_did_is_not_dropped_for_it() -> None:
+    """A first frame that is larger than its segment moves on to another of the same name."""
+    disk = FaultyDisk()
+    log = open_log(disk)
+    large = b"x" * 2 * SEGMENT_BYTES
+    put(log, large)
+    write_snapshot(disk, DATA, log.last, log.head, log.log_id, [b"s"], b"")
+    log.drop_segments(log.last + 1)
+    assert len(segments_of(disk)) == 1
+    put(log, b"after")
+    disk.crash(Random(0))
+    assert records_of(open_log(disk)) == [large, b"after"]
 
 
 def test_dropped_segments_can_be_archived() -> None:
