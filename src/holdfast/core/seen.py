@@ -5,7 +5,9 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.core import events as e
+from holdfast.core.circuit import circuit_of
 from holdfast.core.ids import NEVER
+from holdfast.core.spec import JobSpec
 
 WAITING, LEASED, RUNNING, COMMITTED = "WAITING", "LEASED", "RUNNING", "COMMITTED"
 SUCCEEDED, QUARANTINED, KILLED, UNSCHEDULABLE = (
@@ -65,10 +67,10 @@ class SeenJob(Struct):
     """What the watch believes of one job. Tasks that nothing ever touched are only counted."""
 
     count: int
-    retries: int
-    max_losses: int
     sealed: bool
     tasks: dict[int, Seen]
+    retries: int = 0
+    max_losses: int = 0
     generation: int = 1
     is_blocked: bool = False
     is_gang: bool = False
@@ -76,3 +78,9 @@ class SeenJob(Struct):
     retry_budget: tuple[int, int] = (0, 0)
     retry_dues: list[int] = []
     service: tuple[int, int] = (0, 0)
+
+    def agree_to(self, spec: JobSpec) -> None:
+        """Take over the terms that may change when a finished job is sent back."""
+        self.retries, self.max_losses = spec.retries, spec.max_losses
+        self.retry_budget = (spec.retry_budget.retries, spec.retry_budget.per_ms)
+        self.circuit = circuit_of(spec)

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final
 
 from holdfast.core import events as e
-from holdfast.core.circuit import circuit_of
 from holdfast.core.ids import NEVER, Instant, Position, task_name
 from holdfast.core.record import Record
 from holdfast.core.seen import (
@@ -155,12 +154,12 @@ def _submitted(watch: Watch, event: e.JobSubmitted, at: Instant) -> Iterator[Fin
     if event.job_id in watch.jobs or event.job_id in watch.forgotten:
         yield event.job_id, "J2 it was submitted twice"
     spec = event.spec
-    watch.jobs[event.job_id] = SeenJob(
-        event.count, spec.retries, spec.max_losses, event.sealed, {},
-        is_blocked=bool(event.after), is_gang=spec.placing.gang, circuit=circuit_of(spec),
-        retry_budget=(spec.retry_budget.retries, spec.retry_budget.per_ms),
+    job = watch.jobs[event.job_id] = SeenJob(
+        event.count, event.sealed, {},
+        is_blocked=bool(event.after), is_gang=spec.placing.gang,
         service=(spec.service.restarts, spec.service.refill_ms),
     )  # fmt: skip
+    job.agree_to(spec)
 
 
 def _unblocked(watch: Watch, event: e.JobUnblocked, at: Instant) -> Iterator[Finding]:
@@ -174,7 +173,7 @@ def _respecified(watch: Watch, event: e.JobRespecified, at: Instant) -> Iterator
     able = [s for s in job.tasks.values() if s.state in (WAITING, LEASED, RUNNING, COMMITTED)]
     if not job.sealed or able or len(job.tasks) < job.count:
         yield event.job_id, "J2 its terms were changed before its end"
-    job.retries, job.max_losses = event.spec.retries, event.spec.max_losses
+    job.agree_to(event.spec)
 
 
 def _added(watch: Watch, event: e.TasksAdded, at: Instant) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ could tell it does not know: which names were used and are forgotten.
 
 from typing import Final
 
-from holdfast.core.circuit import CircuitState, circuit_of
+from holdfast.core.circuit import CircuitState
 from holdfast.core.ids import NEVER, Index
 from holdfast.core.job import Job, state_of
 from holdfast.core.owed import BLOCK
@@ -59,14 +59,13 @@ def watch_from(state: State) -> Watch:
 
 
 def _remember(watch: Watch, state: State, job: Job) -> None:
-    budget = job.spec.retry_budget
     known = watch.jobs[job.job_id] = SeenJob(
-        job.count, job.spec.retries, job.spec.max_losses, job.sealed, {},
+        job.count, job.sealed, {},
         generation=job.generation, is_blocked=job.blocked, is_gang=job.spec.placing.gang,
-        circuit=circuit_of(job.spec), retry_budget=(budget.retries, budget.per_ms),
         retry_dues=list(state.retries_away.get(job.job_id, ())),
         service=(job.spec.service.restarts, job.spec.service.refill_ms),
     )  # fmt: skip
+    known.agree_to(job.spec)
     records = job.tasks or {}
     replicas = job.service.replicas if job.service is not None else {}
     for index, cell in enumerate(job.states):

@@ -149,3 +149,21 @@ def test_the_watch_objects_to_more_retries_than_the_budget() -> None:
     record = Record(world.now, "Test", "test", "", "", (started, lie))
     names = {v.name for v in world.watch.feed(Position(len(world.log) + 1), record)}
     assert names == {"B5"}
+
+
+def test_a_job_that_is_sent_back_on_other_terms_is_judged_by_those() -> None:
+    strict = msgspec.structs.replace(
+        SPEC, kind="command", retries=0, retry_budget=RetryBudget(1, MINUTE_MS),
+        circuit=CircuitPolicy(1, MINUTE_MS),
+    )  # fmt: skip
+    world = World()
+    world.submit("j", 2, spec=strict)
+    leases = [world.grant("j", index)[0] for index in (0, 1)]
+    for index, lease in enumerate(leases):
+        world.fail("j", index, lease)
+    lenient = msgspec.structs.replace(
+        strict, retries=1, retry_budget=RetryBudget(5, 1_000), circuit=CircuitPolicy()
+    )
+    world.did(c.RetryTasks(job_id=JobId("j"), spec=lenient))
+    assert [fail(world, index).not_before for index in (0, 1)] == [NEVER, NEVER]
+    assert world.troubles() == ()
