@@ -39,6 +39,7 @@ ENVELOPE_BYTES: Final = 200
 """About what an entry takes on the way beside its body."""
 
 ACTOR: Final = "deliveries"
+NOT_RUN: Final = "does not run the block any more"
 
 Dealt = dict[WorkerId, list[Parcel]]
 
@@ -153,6 +154,9 @@ class Deliveries:
         """A block is run by whoever committed, or by nobody: one that it neither runs nor has told
         of is over, and nobody knows how."""
         committed = {(done.job_id, done.index) for done in exchange.done}
+        # A message from before we were there may come late: from before the commit, even. Whoever
+        # has heard from us sends what it runs now; and whoever leaves runs nothing any more.
+        is_current = exchange.leaving or exchange.epoch == self._state.epoch
         lost: list[DebtName] = []
         for name in self._state.debts.blocks[key_of(worker)]:
             if (name.job_id, name.index) in committed:
@@ -160,10 +164,10 @@ class Deliveries:
                 self._fresh[name] = exchange.number
             elif name in carrying:
                 self._fresh.pop(name, None)
-            elif self._fresh.get(name, 0) <= exchange.seen:
+            elif is_current and self._fresh.get(name, 0) <= exchange.seen:
                 self._fresh.pop(name, None)
                 lost.append(name)
-        self._park(lost, f"worker {worker.worker} does not run the block any more")
+        self._park(lost, f"worker {worker.worker} {NOT_RUN}")
 
     # --- dealing --------------------------------------------------------------------------------
 

@@ -99,6 +99,22 @@ def test_a_block_survives_a_restart_of_the_coordinator() -> None:
     assert not parked(service, name)
 
 
+def test_what_was_said_before_a_restart_and_comes_late_parks_no_block() -> None:
+    service = a_service()
+    runner = Runner(service)
+    late = runner.post.number + 1
+    # Said when it had nothing, overtaken by the commit, and on its way ever since.
+    runner.post.number = late
+    name = runner.enter_block()
+    before, after = service.coordinator.state.epoch, runner.post.number
+    service.crash()
+    runner.post.hear(slots=0, number=late, epoch=before)
+    assert not parked(service, name)
+    # Whoever has heard from this coordinator and still does not name it has lost it.
+    say(runner.post, number=after + 1, seen=late)
+    assert parked(service, name) == "worker runner does not run the block any more"
+
+
 def test_a_commit_whose_answer_was_lost_in_a_restart_begins_its_block_when_it_is_told_again() -> (
     None
 ):
