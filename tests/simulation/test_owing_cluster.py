@@ -5,9 +5,15 @@ from collections import Counter
 
 import pytest
 
+from holdfast.core.ids import Index, JobId, LeaseId
+from holdfast.core.owed import BLOCK
 from holdfast.testing.owing_cluster import OwingCluster
+from holdfast.wire.exchange import Exchange, Item, Reply, Run
 
 BATCH = 3
+WITH_BLOCK = b"key1:1"
+"""The payload of a task that owes a block."""
+TAKES_MS = 10
 
 CONSEQUENCES = {
     "owing",
@@ -72,6 +78,38 @@ def test_the_runs_meet_everything_they_are_there_to_meet() -> None:
     faults, seen = run_batch(7_000, 60)
     assert set(faults) >= FAULTS
     assert set(seen) >= CONSEQUENCES
+
+
+def test_an_answer_of_a_server_that_is_gone_begins_no_block() -> None:
+    """The agent tells the same commit again, to the server that is there now: its answer counts."""
+    cluster = OwingCluster(1, workers=1, jobs=0, is_calm=True)
+    (member,) = cluster.members
+    member.executor._takes_ms = TAKES_MS
+    item = Item(Index(0), LeaseId(1), 1, WITH_BLOCK)
+    run = Run(JobId("1"), 0, "function", "work", 0, 0, False, 1, (item,))
+
+    def tell(number: int, epoch: int, *runs: Run) -> None:
+        member.receive(Reply(number, (), (), (), runs, log_id="log", epoch=epoch))
+
+    def ask() -> Exchange:
+        cluster.clock.advance(TAKES_MS)
+        member.poll()
+        assert member._sent is not None
+        return member._sent
+
+    member.poll()
+    tell(1, 1, run)
+    asked = ask()
+    assert asked.done[0].owed[-1].kind == BLOCK
+    # An earlier message of the worker reached the next server first, which has answered it.
+    tell(asked.number - 1, 2)
+    tell(asked.number, 1)
+    assert not cluster.begun
+    again = ask()
+    assert again.number > asked.number
+    assert again.done == asked.done
+    tell(again.number, 2)
+    assert list(cluster.begun.values()) == [1]
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

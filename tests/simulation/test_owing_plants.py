@@ -8,9 +8,10 @@ import pytest
 
 from holdfast.coordinator.deliveries import Deliveries
 from holdfast.core.debts import Debts, Owing, Place
+from holdfast.core.ids import LeaseId
 from holdfast.core.owed import BLOCK, EFFECT, DebtName, Entry
 from holdfast.testing import service
-from holdfast.testing.owing_cluster import OwingCluster, OwingExecutor, OwingMember, owed_by
+from holdfast.testing.owing_cluster import OwingCluster, OwingExecutor, owed_by
 from holdfast.testing.receivers import SteppedDeliverer
 from holdfast.testing.stepped import Attempt
 from holdfast.wire.delivery import Parcel
@@ -68,7 +69,11 @@ def begin_blocks_before_the_verdict(patch: Patch) -> None:
             CLUSTERS[-1].begun[name] += 1
 
     _at_the_end_of_each(patch, begin)
-    patch.setattr(OwingMember, "_begin_blocks", lambda member, done, reply: None)
+    patch.setattr(OwingExecutor, "enter_block", _be_in_block)
+
+
+def _be_in_block(executor: OwingExecutor, lease_id: LeaseId) -> None:
+    executor._inside[lease_id] = 0
 
 
 def deliver_what_has_not_committed(patch: Patch) -> None:

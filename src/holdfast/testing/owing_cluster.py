@@ -1,16 +1,17 @@
 """The same cluster and the same bad network, for tasks that owe something after their commits.
 
 Whatever happens, everything a commit owes arrives in the world at least once, always under the same
-key and in the order of the commits, and nothing arrives that no commit owes. Blocks begin once.
+key and in the order of the commits, and nothing arrives that no commit owes. Blocks begin once, and
+none is given up while its worker has it.
 """
 
 from collections import Counter
-from functools import partial
 from random import Random
 from typing import Final
 
 import msgspec
 
+from holdfast.coordinator.deliveries import NOT_RUN
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.ids import Index, JobId, LeaseId, task_name
@@ -19,10 +20,12 @@ from holdfast.testing.cluster import Cluster
 from holdfast.testing.member import GPUS, MEMORY, Action, Member
 from holdfast.testing.receivers import SteppedDeliverer, World
 from holdfast.testing.stepped import Attempt, SteppedExecutor, answer_to
-from holdfast.wire.delivery import SERVER, WORKERS, Bounced, Staged
-from holdfast.wire.exchange import COMMITTED, Capacity, Done, Hello, Reply
+from holdfast.wire.delivery import SERVER, WORKERS, Staged
+from holdfast.wire.exchange import Capacity, Done, Hello
 from holdfast.wire.sinks import AnySink, FileSink, FunctionSink
 from holdfast.worker.agent import Agent
+from holdfast.worker.executor import Harvest, Left
+from holdfast.worker.lanes import CUT_SHORT
 from holdfast.worker.parcels import Parcels
 
 SINKS: Final[dict[str, AnySink]] = {
@@ -53,11 +56,23 @@ def owed_by(payload: bytes, host: str) -> tuple[Entry, ...]:
 
 
 class OwingExecutor(SteppedExecutor):
-    """Its tasks owe what their payloads say."""
+    """Its tasks owe what their payloads say. One that owes a block commits early, and begins the
+    block when the agent says so, and as often: whether it may is what is judged. `begun` counts."""
 
-    def __init__(self, slots: int, dice: Random, host: str, *, failing: float) -> None:
+    def __init__(
+        self, slots: int, dice: Random, host: str, *, failing: float, longest_ms: int,
+        begun: Counter[DebtName],
+    ) -> None:  # fmt: skip
         super().__init__(slots, dice, failing=failing)
         self._host = host
+        self._longest_ms = longest_ms
+        self._begun = begun
+        self._names: dict[LeaseId, DebtName] = {}
+        # Those that have committed early and are not over, and when each leaves its block: zero
+        # before time has passed in it.
+        self._asking: set[LeaseId] = set()
+        self._inside: dict[LeaseId, int] = {}
+        self._left: list[Left] = []
 
     def done_of(self, attempt: Attempt, ran_ms: int) -> Done:
         run, item = attempt.run, attempt.item
@@ -65,16 +80,59 @@ class OwingExecutor(SteppedExecutor):
         result = answer_to(item.payload)
         return Done(run.job_id, item.index, item.lease_id, ran_ms, result, owed)
 
+    def harvest(self) -> Harvest:
+        ended = super().harvest()
+        early = [done for done in ended.done if done.owed and done.owed[-1].kind == BLOCK]
+        for done in early:
+            name = DebtName(done.job_id, done.index, len(done.owed) - 1)
+            self._names[done.lease_id] = name
+            self._asking.add(done.lease_id)
+        plain = [done for done in ended.done if done.lease_id not in self._names]
+        left, self._left = self._left, []
+        return Harvest(plain, ended.failed, ended.released, early, left)
+
+    def answer(self, lease_id: LeaseId, why: str) -> None:
+        self._asking.discard(lease_id)
+        if not why:
+            self.enter_block(lease_id)
+
+    def enter_block(self, lease_id: LeaseId) -> None:
+        self._begun[self._names[lease_id]] += 1
+        self._inside[lease_id] = 0
+
+    def advance(self, now_ms: int) -> None:
+        super().advance(now_ms)
+        for lease_id, until in list(self._inside.items()):
+            if not until:
+                self._inside[lease_id] = now_ms + self._dice.randrange(1, 3 * self._longest_ms)
+            elif until <= now_ms:
+                del self._inside[lease_id]
+                raised = "ValueError: no" if self._dice.random() < 0.2 else ""
+                self._left.append(Left(lease_id, raised))
+
+    def next_due(self) -> int:
+        dues = (super().next_due(), *self._inside.values())
+        return min((due for due in dues if due), default=0)
+
+    def close(self, grace_ms: int) -> Harvest:
+        harvest = super().close(grace_ms)
+        # Also those whose answer is still to come: nobody is there any more to hear it.
+        over = sorted({*self._asking, *self._inside})
+        harvest.left.extend(Left(lease_id, CUT_SHORT) for lease_id in over)
+        self._asking.clear()
+        self._inside.clear()
+        return harvest
+
 
 class OwingMember(Member):
     """A worker that delivers, and whose tasks run blocks after their commits."""
 
-    cluster: "OwingCluster"
-
     def __init__(self, cluster: "OwingCluster", name: str, incarnation: int, slots: int) -> None:
         super().__init__(cluster, name, incarnation, slots)
-        self.cluster = cluster
-        self.executor = OwingExecutor(slots, cluster.dice, name, failing=cluster.failing)
+        self.executor = OwingExecutor(
+            slots, cluster.dice, name, failing=cluster.failing, longest_ms=cluster.longest_ms,
+            begun=cluster.begun,
+        )  # fmt: skip
         self.deliverer = SteppedDeliverer(
             cluster.world, cluster.dice, home=f"host:{name}", failing=2 * cluster.failing,
             longest_ms=cluster.longest_ms,
@@ -93,32 +151,6 @@ class OwingMember(Member):
         if self.is_alive and not self.is_frozen:
             self.deliverer.advance(self.now_ms())
         super().poll()
-
-    def receive(self, reply: Reply) -> None:
-        is_here = self.is_alive and not self.is_frozen and not self.is_cut_off
-        sent = self._sent
-        if is_here and sent is not None and reply.number == sent.number and not reply.refused:
-            self._begin_blocks(sent.done, reply)
-        super().receive(reply)
-
-    def _begin_blocks(self, done: tuple[Done, ...], reply: Reply) -> None:
-        lost: set[LeaseId] = {v.lease_id for v in reply.verdicts if v.verdict != COMMITTED}
-        for report in done:
-            if report.owed and report.owed[-1].kind == BLOCK and report.lease_id not in lost:
-                name = DebtName(report.job_id, report.index, len(report.owed) - 1)
-                self.cluster.begun[name] += 1
-                self.parcels.carry(name)
-                ms = self.cluster.dice.randrange(1, 3 * self.cluster.longest_ms)
-                self.cluster.after(ms, partial(self._leave_block, name))
-
-    def _leave_block(self, name: DebtName) -> None:
-        if not self.is_alive:
-            return
-        if self.cluster.dice.random() < 0.2:
-            self.parcels.bounce(Bounced(name, "ValueError: no", is_final=True))
-        else:
-            self.parcels.delivered(name)
-        self.poll()
 
 
 class OwingCluster(Cluster):
@@ -181,9 +213,23 @@ class OwingCluster(Cluster):
         missing = [key for keys in owed.values() for key in keys if key not in times]
         if set(missing) - given_up:
             self.troubles.append(f"owed and never delivered: {sorted(set(missing) - given_up)}")
+        self._judge_blocks()
+
+    def _judge_blocks(self) -> None:
         twice = [name for name, count in self.begun.items() if count > 1]
         if twice:
             self.troubles.append(f"blocks begun twice: {twice}")
+        # Workers here name each block until they have told what became of it.
+        events = [event for record in self.service.records() for event in record.events]
+        parks = [event for event in events if isinstance(event, e.EffectsParked)]
+        gone = [
+            DebtName(event.job_id, each.index, each.number)
+            for event in parks
+            for each in event.parked
+            if each.error.endswith(NOT_RUN)
+        ]
+        if gone:
+            self.troubles.append(f"blocks taken for gone: {gone}")
 
     def _promised(self) -> tuple[dict[tuple[str, str], list[str]], set[str]]:
         """What commits owe to each place and key, in their order; and what an operator gave up."""
