@@ -70,7 +70,8 @@ def _longest_term(state: State, command: c.OpenLog, held: Iterable[Task]) -> int
 def _waits_for_a_lease(state: State) -> bool:
     """Whether something may wait until a lease that was taken away would have run out. Why a task
     waits is not kept: every wait of what must not outlive its lease counts."""
-    asleep = {job_id for until, job_id in state.ready.sleeping if until > state.time}
+    sleeping = state.ready.sleeping
+    asleep = dict.fromkeys(job_id for until, job_id in sleeping if until > state.time)
     jobs = (state.jobs[job_id] for job_id in asleep if job_id in state.jobs)
     return any(True for job in jobs for _ in bound_waits(job, state.time))
 
