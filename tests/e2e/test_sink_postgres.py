@@ -88,6 +88,31 @@ def test_two_at_once_make_it_happen_once(dsn, outlets):
     assert rows(dsn) == ids(*range(50))
 
 
+def test_whoever_is_overtaken_in_making_the_table_finds_it(dsn, outlets, monkeypatch):
+    """PostgreSQL looks for the table, and then for a type of its name: somebody may be between."""
+
+    class Overtaken(psycopg.Connection):
+        def execute(self, query, *rest, **options):
+            told = super().execute(query, *rest, **options)
+            if query.startswith("create table"):
+                raise psycopg.errors.DuplicateObject('type "holdfast_effects" already exists')
+            return told
+
+    monkeypatch.setattr(psycopg, "connect", Overtaken.connect)
+    assert delivered_to(outlets(), a_delivery(1)) == [None]
+
+
+def test_something_else_of_the_name_of_the_table_is_told(dsn, outlets):
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("create type holdfast_effects as enum ()")
+        try:
+            (bounced,) = delivered_to(outlets(), a_delivery(1))
+        finally:
+            connection.execute("drop type holdfast_effects")
+    assert "absent and cannot be made here" in bounced.error
+    assert not bounced.is_final
+
+
 def test_many_share_a_transaction_and_one_that_fails_does_not_spoil_the_others(dsn, outlets):
     count = TOGETHER_MAX + 20
     some = [a_delivery(n, key=str(n)) for n in range(count)]

@@ -146,23 +146,26 @@ class PostgresOutlet:
 
     def _prepare(self, connection: Any) -> None:
         """Have the table of keys, made here where it is absent and we may make it."""
-        table = self._sink.keys_table
-        row = connection.execute("select to_regclass(%s)", (_quoted(table),)).fetchone()
-        if row[0] is not None:
+        if self._has_keys(connection):
             return
+        table = self._sink.keys_table
         made = (
             f"create table if not exists {_quoted(table)} (id text primary key, "
             "delivered_at timestamptz not null default now())"
         )
-        psycopg = _psycopg()
         try:
             connection.execute(made)
-        except psycopg.errors.UniqueViolation:
-            # Somebody else made it in the same moment.
-            return
-        except psycopg.Error as error:
+        except _psycopg().Error as error:
+            # Where somebody else makes it in the same moment PostgreSQL has several words for that:
+            # a relation that exists, a type that does, a key that is not unique.
+            if self._has_keys(connection):
+                return
             told = f"the table of keys {table} is absent and cannot be made here ({error}): {made}"
             raise NotDelivered(self._secrets.hide(told)) from None
+
+    def _has_keys(self, connection: Any) -> bool:
+        asked = connection.execute("select to_regclass(%s)", (_quoted(self._sink.keys_table),))
+        return asked.fetchone()[0] is not None
 
     def _trouble(self, error: Exception, dsn: str = "") -> NotDelivered:
         code = str(getattr(error, "sqlstate", None) or "")
