@@ -11,8 +11,9 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.testing.handmade import Hand
-from holdfast.testing.loopback import address_of, held_port
+from holdfast.testing.loopback import address_of
 from holdfast.wire.http import Http, Server
+from holdfast.wire.ports import held_port
 
 PATIENCE_S = 60
 KEPT = ("HOLDFAST_SEED",)

@@ -18,10 +18,11 @@ import msgspec
 
 from holdfast.core.owed import EFFECT, Entry
 from holdfast.testing.handmade import Hand
-from holdfast.testing.loopback import address_of, held_port
+from holdfast.testing.loopback import address_of
 from holdfast.testing.patience import until
 from holdfast.wire.bodies import Command, Submit
 from holdfast.wire.http import Http, Server
+from holdfast.wire.ports import held_port
 
 PATIENCE_S = 60
 ENV, FILE, HEADER, WRONG = (f"canary-{name}-5d41402abc" for name in ("env", "file", "to", "bad"))

@@ -14,10 +14,11 @@ import msgspec
 import psutil
 import pytest
 
-from holdfast.testing.loopback import address_of, held_port
+from holdfast.testing.loopback import address_of
 from holdfast.wire.bodies import Submit
 from holdfast.wire.http import Http, Rejected, Server
 from holdfast.wire.output import Output
+from holdfast.wire.ports import held_port
 from holdfast.worker.payloads import encode_call
 
 pytestmark = pytest.mark.slow

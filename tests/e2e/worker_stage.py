@@ -35,10 +35,10 @@ from holdfast.core.ids import JobId
 from holdfast.core.job import Job, is_finished
 from holdfast.core.record import Record
 from holdfast.core.spec import JobSpec, RetryPolicy
-from holdfast.testing.loopback import held_port
 from holdfast.testing.patience import until
 from holdfast.wire.bodies import Command
 from holdfast.wire.exchange import Exchange, Reply
+from holdfast.wire.ports import held_port
 from holdfast.worker.payloads import encode_call
 
 T = TypeVar("T")

@@ -21,6 +21,7 @@ from holdfast.core.ids import WorkerId
 from holdfast.wire.exchange import Capacity, Exchange, Hello, Reply
 from holdfast.wire.http import Http, Server
 from holdfast.wire.http_async import AsyncHttp
+from holdfast.wire.ports import held_port
 from holdfast.worker.agent import Agent
 from holdfast.worker.remote import TOO_LATE, Remote, Terms
 from holdfast.worker.results import Place, Spool
@@ -32,18 +33,6 @@ STOP_S: Final = 30.0
 
 _numbers = itertools.count(1)
 _REFUSED: Final = re.compile(rf"{TOO_LATE} (\d+)")
-
-
-def held_port() -> socket.socket:
-    """A port that is nobody else's while those who listen there come and go, until this is closed.
-
-    It is bound here and not listened at. A server may take it, as it could take one that was just
-    let go of; a program that asks for any port, or calls out from one, is never given it.
-    """
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind(("127.0.0.1", 0))
-    return held
 
 
 def address_of(held: socket.socket) -> str:

@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.testing import loopback
 from holdfast.testing.fleet import wait_until
-from holdfast.testing.loopback import ServerProcess, WorkerThread, address_of, held_port
+from holdfast.testing.loopback import ServerProcess, WorkerThread, address_of
+from holdfast.wire.ports import held_port
 
 
 @pytest.mark.slow

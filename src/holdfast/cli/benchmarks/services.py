@@ -3,7 +3,6 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Final
 
 from holdfast.cli.benchmarks.processes import started
 from holdfast.cli.benchmarks.row import RowFailed
+from holdfast.wire.ports import held_port
 
 POSTGRES_HOMES: Final = "/usr/lib/postgresql"
 STAND_INS: Final = ("postgres", "nobody")
@@ -46,7 +46,8 @@ def redis(folder: Path) -> Iterator[str]:
         raise RowFailed("there is no redis-server here")
     place = folder / "redis"
     place.mkdir()
-    with _held_port() as port:
+    with held_port() as held:
+        port = held.getsockname()[1]
         words = (
             program, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(place),
             "--appendonly", "yes", "--appendfsync", "always", "--save", "",
@@ -73,7 +74,8 @@ def postgres(folder: Path) -> Iterator[str]:
     # Making it is not measured, so nothing of that is synced; what is measured is.
     made = ("-D", str(place / "db"), "-A", "trust", "-U", "bench", "--locale=C", "-E", "UTF8")
     _make((str(programs / "initdb"), "-N", *made), place, user)
-    with _held_port() as port:
+    with held_port() as held:
+        port = held.getsockname()[1]
         words = (
             str(programs / "postgres"), "-D", str(place / "db"), "-p", str(port),
             "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
@@ -115,17 +117,6 @@ def _stand_in() -> str | None:
         if name in known:
             return name
     raise RowFailed("PostgreSQL does not run as root, and there is nobody else to run it")
-
-
-@contextmanager
-def _held_port() -> Iterator[int]:
-    """A port that nobody else is given meanwhile. It is bound here and not listened at, so that a
-    server which reuses addresses, as both do, may take it."""
-    with socket.socket() as door:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind(("127.0.0.1", 0))
-        port: int = door.getsockname()[1]
-        yield port
 
 
 def _number(name: str) -> int:

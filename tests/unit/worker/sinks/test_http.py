@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager
 import pytest
 
 from holdfast.testing.loopback import address_of as here
-from holdfast.testing.loopback import held_port
 from holdfast.testing.posting import a_delivery, delivered_to
 from holdfast.testing.receiver import OK, answering, receiving
+from holdfast.wire.ports import held_port
 from holdfast.wire.sinks import HttpSink
 from holdfast.worker.sinks.addresses import address_of, is_allowed
 from holdfast.worker.sinks.http import ANSWER_BYTES_MAX, HttpOutlet
