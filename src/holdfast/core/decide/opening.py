@@ -64,7 +64,7 @@ def open_log(state: State, command: c.OpenLog, now: Instant) -> Decision:
 def _longest_term(state: State, command: c.OpenLog, held: Iterable[Task]) -> int:
     """Ours, or what is left of a lease that our predecessor gave for longer: its worker keeps to
     what it was told."""
-    return max(command.term_ms, *(task.expires_at - state.time for task in held), 0)
+    return max([command.term_ms, *(task.expires_at - state.time for task in held)])
 
 
 def _waits_for_a_lease(state: State) -> bool:
